@@ -8,6 +8,7 @@ from ..analysis.bodies.costs import TRANSCENDENTAL, tensor_bytes
 from ..ir.loop_ops import ForeachOp, KernelOp
 from ..ir.regions import end_of
 from ..ir.shapes import constant
+from ..ir.types import STORED
 from ..mlir import ir
 from .chunk_sizes import Chunks
 from .group_records import Beside, Group, not_fused
@@ -66,7 +67,9 @@ def _fit(grouping: Grouping, indexing: Indexing, partial: tuple, host: tuple, sh
     again = list(_recomputed(grouping, group, other))
     if any(member.reduces for member in again):
         return "sums columns of what the rows' own reductions give"
-    if sum(member.body.cost for member in again) >= TRANSCENDENTAL:
+    # A GPU walks the rows and the columns of a pointwise kernel together: what both take of an element is computed once.
+    together = grouping.busy and not rows.reduces
+    if not together and sum(member.body.cost for member in again) >= TRANSCENDENTAL:
         return "sums columns of what is costly to compute again"
     source = max(shared, key=lambda value: shared[value])
     along = _rows_of(grouping, rows, other, source)
@@ -144,11 +147,22 @@ def _places(indexing: Indexing, member: Member, chunks: Chunks, source: ir.Value
 
 def _put(grouping: Grouping, number: int, other: int, fit: Beside) -> None:
     group, host = grouping.group(number), grouping.group(other)
+    for member in group.members:
+        for read in member.body.reads:
+            if grouping.of.get(read.buffer) == other and grouping.members[read.buffer].body.cost >= TRANSCENDENTAL:
+                _sum_as_stored(read.op)
     if host.beside is None:
         host.beside = fit
     else:
         host.beside.partials.append(group)
     grouping.absorb(other, number)
+
+
+def _sum_as_stored(read: ir.Operation) -> None:
+    """Has partial results sum what is stored: a number that is not rounded would be computed again, more precisely."""
+    for use in read.results[0].uses:
+        if use.owner.operation.name == "arith.extf":
+            use.owner.operation.attributes[STORED] = ir.UnitAttr.get()
 
 
 # -- writing ------------------------------------------------------------------------------------------------------------
@@ -164,9 +178,10 @@ def write_chunked(group: Group, entry: ir.Block, destinations: Destinations, ass
     sizes = [first.rows[r] for r in kept]
     kernel, point = assembler.loop(KernelOp, sizes, ir.InsertionPoint(entry))
     domain = {dims[r]: index for r, index in zip(kept, point.arguments)}
-    inner = [ir.AffineExpr.get_constant(size) for size in chunks.inner if size != 1]
+    # Over the ranges of the partial results, those of one point too: loops over equal ranges can be walked together.
+    inner = [ir.AffineExpr.get_constant(size) for size in chunks.inner]
     _, body = assembler.loop(ForeachOp, inner, ir.InsertionPoint(end_of(point)))
-    within = dict(zip((k for k, size in enumerate(chunks.inner) if size != 1), body.arguments))
+    within = dict(enumerate(body.arguments))
     with ir.InsertionPoint(end_of(body)), body.owner.location:
         places = [_place(k, chunks, domain, within, indexing) for k in range(len(chunks.ranges))]
     rows = {row: place for row, place in zip(beside.rows, places) if row is not None}
@@ -186,8 +201,8 @@ def _place(
     if k < chunks.split:
         return domain[k] if k in domain else indexing.build((zero, ()))
     if k > chunks.split:
-        return within[k - chunks.split] if k - chunks.split in within else indexing.build((zero, ()))
+        return within[k - chunks.split] if chunks.ranges[k] != 1 else indexing.build((zero, ()))
     terms = [(domain[k], chunks.size)] if k in domain else []
-    terms += [(within[0], 1)] if 0 in within else []
+    terms += [(within[0], 1)] if chunks.size != 1 else []
     expression = sum((dim(i) * factor for i, (_, factor) in enumerate(terms)), zero)
     return indexing.build((expression.maybe_downcast(), tuple(value for value, _ in terms)))

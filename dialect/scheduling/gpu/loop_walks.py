@@ -37,7 +37,8 @@ class Walks:
 
     def _join(self, loops: Sequence[Node]) -> None:
         """Loops that walk over the same ranges, and of which none needs another's result, walk together if they read one buffer; so do
-        a scan and a loop that reads it at the point at hand, and reductions of what is held: their threads meet once for all."""
+        a scan and a loop that reads it at the point at hand, and reductions of what is held: their threads meet once for all. Point by point
+        so do reductions and what is stored at their points."""
         needed = {loop: self.body.needs(loop, loops) for loop in loops}
         leaders: list[Node] = []
         for loop in loops:
@@ -66,7 +67,8 @@ class Walks:
         return alone and self.plans[loop].step > 1 and not self._walked(loop)
 
     def _point_by_point(self, loop: Node) -> bool:
-        return loop.name == "bascule.reduce" and self.plans[loop].step == 1
+        alone = loop.name == "bascule.foreach" and not loop.inner_loops()
+        return (loop.name == "bascule.reduce" or alone) and self.plans[loop].step == 1
 
     def _ride(self, loops: Sequence[Node]) -> None:
         """Sums of columns beside work on rows: while the rows of a chunk are walked one by one, the columns' reductions over the same rows

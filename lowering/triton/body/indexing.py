@@ -181,8 +181,12 @@ class Indexing:
         start, known = self.starts.get(flat.value), constant(size)
         if start is None or known is None or known % flat.axes[-1].extent:
             return self.op(name, flat, divisor)
-        part = self.op(name, start, divisor)
-        return self.range(flat.axes[-1], part) if rest else part
+        quotient = self.op("arith.divui", start, divisor)
+        if not rest:
+            return quotient
+        # Triton takes the remainder of a scalar for a multiple of 1, a difference of multiples for what it is.
+        within = self.op("arith.subi", start, self.op("arith.muli", quotient, divisor))
+        return self.range(flat.axes[-1], within)
 
     @staticmethod
     def product(groups: Sequence[tuple[list[int], Expr]]) -> Expr:
