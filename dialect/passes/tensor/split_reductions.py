@@ -1,8 +1,9 @@
 """The pass `split-reductions`: a large reduction of few results becomes partial results over chunks, and a small reduction of those."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import prod
+from math import inf, prod
 from typing import ClassVar
 
 from ...analysis.affine.indexing import Indexing
@@ -26,6 +27,7 @@ from ...remarks.record import MISSED, PASSED, Remark
 from ...scheduling.gpu.contractions import pieces_of_sum
 from ...scheduling.gpu.domains import Domain
 from ...scheduling.gpu.machine import H200, CudaMachine
+from ...scheduling.gpu.windows import walking_time
 from ..base import VALUES, Pass
 from ..graph_walk import GraphWalk
 
@@ -83,6 +85,8 @@ WAITING = 4  # rows that are read again when their results are there run in one 
 # Times `parallel` chunks of rows, at most. Gradients of layer norms of 96 elements take 0.70 of the time that they take with 2, of 192 0.93, of
 # 384 to 4096 the same; with 8 those of 96 take 0.65, of 192 1.23 (H200, 2026-11-27, `python -m benchmarks.kernels`).
 SHORT_ROWS = 4
+NEAR = 4  # times as few or as many pieces of sums over windows are tried
+ABOUT = 1.05  # of the least time: cuts that take as long
 WINDOWS = 128  # neighbouring results of overlapping windows that one piece of work computes together
 ROWS_BESIDE = 8  # of a chunk with sums in registers, at least: then a partial sum is an eighth of what is read
 STRIPE = 1 << 20  # bytes of neighbouring columns that one piece of work reads several times: those of a second cache
@@ -227,7 +231,10 @@ class _Graph(GraphWalk):
         elif not is_splittable(op, loop):
             self._told(op, MISSED, "not split", f"it needs another reduction of its own compute; {why}")
         else:
-            chunks = cut([size for size in known if size is not None], pieces, fills=fills(kind))
+            whole = [size for size in known if size is not None]
+            chunks = cut(whole, pieces, fills=fills(kind))
+            if chunks is not None and window is not None and window.beside > 1:
+                chunks = self._balanced(window, member, whole, pieces) or chunks
             if chunks is None:
                 sizes = "x".join(map(str, known))
                 self._told(op, MISSED, "not split", f"no {pieces} equal chunks of {sizes}; {why}")
@@ -252,6 +259,18 @@ class _Graph(GraphWalk):
         if window.beside > 1:
             return window.points * window.beside
         return window.points * max(1, min(WINDOWS, window.lanes) // self.machine.columns)
+
+    def _balanced(self, window: Window, member: Member, ranges: Sequence[int], pieces: int) -> Chunks | None:
+        """Of cuts of sums over windows into about `pieces`, the one whose programs end at the same time: of those that take about as long, the
+        coarsest, whose partial sums are fewest."""
+        gpu, width = self.gpu, max(read.width for read in member.body.reads)
+        if gpu is None:
+            return None
+        wanted = range(max(2, pieces // NEAR), NEAR * pieces + 1)
+        cuts = list(dict.fromkeys(found for n in wanted if (found := cut(ranges, n, fills=False)) is not None))
+        times = [walking_time(window, member.body.points, width, (prod(c.outer), prod(c.inner)), gpu) for c in cuts]
+        least = min(times, default=inf)
+        return next((c for c, time in zip(cuts, times) if time <= ABOUT * least < inf), None)
 
     def _pieces(self, points: int, elements: int, columns: bool, shared: int = 1) -> int:
         """Into how many chunks a reduction is worth cutting, to keep the machine busy. `shared` points are one piece of work."""

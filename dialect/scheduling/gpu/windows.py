@@ -3,14 +3,14 @@
 from collections import Counter
 from collections.abc import Sequence
 from itertools import product
-from math import prod
+from math import inf, prod
 
 from ...analysis.bodies.body_tree import Node
 from ...analysis.bodies.costs import magnitude
 from ...analysis.bodies.nested_loops import iterations
-from ...analysis.products.windows import tile_beside
+from ...analysis.products.windows import Window, tile_beside
 from .domains import Domain, DomainPlan
-from .machine import VECTOR, WARP, power_of_two, waste
+from .machine import VECTOR, WARP, CudaMachine, power_of_two, waste
 
 SUMS = 32  # of a thread, at most: with what it has read of the windows they leave room for four warps more
 THREADS = 128  # of a program
@@ -19,6 +19,7 @@ LEAST = 8  # bytes that a thread loads at a time, where fewer threads would be t
 WARPS = 12  # of a multiprocessor that sums over many places, at least
 LINE = 16  # threads that load neighbours, at least: of 8 bytes each, a line of the cache
 SHORT = 16  # points of a loop that is run point by point
+REGISTERS = 96  # of a thread of sums over many places, about
 
 
 def windows(domain: Domain) -> DomainPlan | None:
@@ -30,7 +31,7 @@ def windows(domain: Domain) -> DomainPlan | None:
     order = domain.order(domain.indices, domain.sizes)
     near = [a for a in domain.accesses if a.form.adjacent(domain.indices[order[-1]])]
     width = max((a.width for a in near if not a.stores), default=4)
-    each = max(1, min(VECTOR // width, power_of_two(SUMS // len(domain.inner) + 1) // 2))
+    each = _each(len(domain.inner), width)
     lengths = [iterations(loop.sizes) for loop in domain.inner]
     if all(length is not None and length <= SHORT for length in lengths):
         return _short(domain, order, each)
@@ -61,13 +62,45 @@ def _long(domain: Domain, order: Sequence[int], each: int, width: int) -> Domain
         step = max(1, THREADS * each // wide)
         return _plan(domain, [*([(places, 1)] if places else []), (lanes, wide)], THREADS, step)
     points = prod(domain.run_size([n]) for n in places) * domain.run_size(lanes)
-    while each > LEAST // width and points < each * WARPS * WARP * domain.machine.sm_count:
-        each //= 2
-    wide = min(wide, max(each, THREADS * each // tile))
+    wide, each = _beside_each_other(domain.machine, points, wide, tile, each, width)
     step = max(1, WARP * each // (tile * wide))
     others = [n for n in places if n != beside]
     axes = [(others, 1)] if others else []
     return _plan(domain, [*axes, ([beside], tile), (lanes, wide)], max(WARP, step * tile * wide // each), step)
+
+
+def _each(sums: int, width: int) -> int:
+    """Neighbours along the lanes that a thread has, of numbers of `width` bytes, with so many sums each."""
+    return max(1, min(VECTOR // width, power_of_two(SUMS // sums + 1) // 2))
+
+
+def _beside_each_other(
+    machine: CudaMachine, points: int, wide: int, tile: int, each: int, width: int
+) -> tuple[int, int]:
+    """Points along the lanes that a program has, `wide` at most, and those of a thread, where `tile` neighbours are one program's; `points` are
+    those of all programs."""
+    while each > LEAST // width and points < each * WARPS * WARP * machine.sm_count:
+        each //= 2
+    return min(wide, max(each, THREADS * each // tile)), each
+
+
+def walking_time(window: Window, results: int, width: int, cut: tuple[int, int], machine: CudaMachine) -> float:
+    """About how long sums over many places take, `results` of them, whose places are cut into (chunks, places of each): the time in which a
+    multiprocessor that has warps enough walks a place for one sum. Programs that do not fit beside the others begin when those end, and have
+    the multiprocessor to themselves. Without end where so few places are walked that programs do not read for neighbours beside each other."""
+    chunks, places = cut
+    if places <= SHORT * window.terms:
+        return inf
+    others = max(1, results // (window.points * window.lanes))
+    wide, each = _wide(window.lanes, THREADS), _each(window.points, width)
+    wide, each = _beside_each_other(machine, chunks * results // window.points, wide, window.beside, each, width)
+    warps = max(1, window.beside * wide // (each * WARP))
+    programs = chunks * -(-window.lanes // wide) * -(-others // window.beside)
+    fit = max(1, machine.registers // (REGISTERS * WARP * warps))
+    turns = -(-programs // (machine.sm_count * fit))
+    most = fit * turns if turns > 1 else -(-programs // machine.sm_count)
+    busy = min(1.0, min(most, fit) * warps / WARPS)
+    return most * warps * each * places / busy
 
 
 def _beside(domain: Domain, places: Sequence[int]) -> int | None:
