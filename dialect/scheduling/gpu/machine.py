@@ -23,7 +23,6 @@ SHARED = {
 LEAST_SHARED = 99 << 10
 PARAMETERS = 480  # addresses that a launch takes: of 4 KiB of parameters, with room for sizes
 
-
 REGISTER = 4  # bytes
 HELD = (
     5 / 8

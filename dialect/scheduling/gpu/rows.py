@@ -46,7 +46,10 @@ BESIDE = 16  # warps of a multiprocessor, for rows beside columns: sums of colum
 SCAN_AHEAD = 3  # stages of a scan, at most
 ROWS_AHEAD = 3  # stages of rows, at most; one more where a program has a multiprocessor to itself
 EXCHANGED = 3 << 10  # bytes of a program that reductions exchange between warps, and that the driver takes, at most
-WORTH_STAGING = 8192  # bytes of a step of rows beside columns, at least
+WORTH_STAGING = 8192  # bytes of a step of rows beside columns, at least ...
+# ... unless the steps under way on a multiprocessor have fewer bytes than 4e12 bytes/s need, where a step takes 1.2 us: two thirds until it has
+# come from memory, the rest until its reductions have met.
+UNDER_WAY = 36 << 10
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ def rows(domain: Domain) -> DomainPlan:
         )
     schedule = DomainPlan("scan" if scans else "row", order, axes, tile, warps, loops=loops)
     together = max(1, BESIDE // warps)
-    schedule.stages = _stages(domain, scans, together)
+    schedule.stages = _stages(domain, scans, together, block)
     if riding and points > domain.machine.sm_count:
         schedule.resident = min(together, -(-points // domain.machine.sm_count))
     return schedule
@@ -240,24 +243,29 @@ def _held(domain: Domain) -> int:
     return len(read) + sum(len(loop.inner_loops()) for loop in domain.lanes)
 
 
-def _stages(domain: Domain, scans: bool, most: int) -> int:
+def _stages(domain: Domain, scans: bool, most: int, block: int) -> int:
     """Stages of software pipelining, as shared memory allows: of scans in steps, and of loops over rows, whose programs share a
-    multiprocessor, `most` at once."""
-    walked = rows = 0
+    multiprocessor, `most` at once, and have a row at each of `block` points in work."""
+    walked = rows = moved = 0
     parts = False
     for loop, plan in domain.plans.items():
         inside = [a for a in domain.accesses if loop in a.loops and not a.stores]
         if scans and plan.walks(loop.sizes):
             walked = max(walked, sum({a.buffer: _tile_bytes(domain, a) for a in inside}.values()))
         elif plan.step == 1 and any(inner.step > 1 for inner in plan.loops):
-            streamed = {a.buffer: _tile_bytes(domain, a) for a in inside if any(map(a.form.varies, loop.indices))}
-            rows = max(rows, sum(streamed.values()))
+            streamed = {a.buffer: a for a in inside if any(map(a.form.varies, loop.indices))}
+            rows = max(rows, sum(_tile_bytes(domain, a) for a in streamed.values()))
+            moved = max(moved, sum(_tile_bytes(domain, a, padded=False) for a in streamed.values()))
             parts = parts or any(domain.plans[inner].walks(inner.sizes) for inner in loop.inner_loops())
     if walked:
         return min(SCAN_AHEAD, max(1, (domain.machine.shared // SCANS - EXCHANGED) // walked))
-    if rows < WORTH_STAGING:
+    if not rows:
         return 1
-    together = min(most, -(-(LARGE if domain.points is None else domain.points) // domain.machine.sm_count))
+    programs = -(-(LARGE if domain.points is None else domain.points) // block)
+    together = min(most, -(-programs // domain.machine.sm_count))
+    if rows < WORTH_STAGING and block * moved * together >= UNDER_WAY:
+        return 1
+    rows *= block
     ahead = ROWS_AHEAD if together > 1 else ROWS_AHEAD + 1
     # The row in work is register-resident; a row in steps is not, and needs a stage of its own.
     held = 0 if parts else 1
@@ -265,8 +273,10 @@ def _stages(domain: Domain, scans: bool, most: int) -> int:
     return max(1, min(ahead, ROWS_STAGED // (rows * together), room))
 
 
-def _tile_bytes(domain: Domain, access: Access) -> int:
-    """Bytes that an access reads in one step of its loops; of a register-resident loop, in all of it."""
+def _tile_bytes(domain: Domain, access: Access, *, padded: bool = True) -> int:
+    """Bytes that an access reads in one step of its loops, of a tile's points or (not `padded`) of those that there are; of a register-resident
+    loop, in all of it."""
     plans = [(loop, domain.plans[loop]) for loop in access.loops[1:] if loop in domain.plans]
-    points = [(iterations(loop.sizes) or 1) if plan.held else plan.step for loop, plan in plans]
+    sizes = [(iterations(loop.sizes) or 1, plan) for loop, plan in plans]
+    points = [size if plan.held or (size < plan.step and not padded) else plan.step for size, plan in sizes]
     return access.width * max(points, default=1)
