@@ -88,6 +88,9 @@ SHORT_ROWS = 4
 NEAR = 4  # times as few or as many pieces of sums over windows are tried
 ABOUT = 1.05  # of the least time: cuts that take as long
 WINDOWS = 128  # neighbouring results of overlapping windows that one piece of work computes together
+# Columns of a tile, and tiles of all chunks over `parallel`, where rows beside sums of columns reduce nothing themselves: 16 programs of a
+# multiprocessor, and as few partial results as they need.
+TILE, TILES = 64, 4
 ROWS_BESIDE = 8  # of a chunk with sums in registers, at least: then a partial sum is an eighth of what is read
 STRIPE = 1 << 20  # bytes of neighbouring columns that one piece of work reads several times: those of a second cache
 SHARED = 4  # times `least` bytes of a tensor are worth a launch to read once instead of twice
@@ -212,9 +215,10 @@ class _Graph(GraphWalk):
         pieces = self._pieces(points, elements, columns, shared)
         if not columns and points * WAITING >= self.machine.few and self._read_again(member):
             pieces = 1
-        each = self._row_bytes(member) if columns and shared == 1 else 0
-        if each:
-            near = self._chunks_of_rows(points, elements, each)
+        beside = self._rows_beside(member) if columns and shared == 1 else []
+        if beside:
+            each = self._row_bytes(member)
+            near = self._chunks_of_rows(points, elements, each, any(row.reduces for row in beside))
             if near > 1:
                 pieces, why = near, "rows are computed from what it reads"
         product = self._of_product(op)
@@ -288,26 +292,30 @@ class _Graph(GraphWalk):
         least = machine.chunk if points == 1 else machine.row
         return min(-(-machine.parallel // points), shared * elements // least)
 
-    def _chunks_of_rows(self, points: int, elements: int, each: int) -> int:
-        """The chunks of sums of `points` columns beside rows of `each` bytes read."""
+    def _chunks_of_rows(self, points: int, elements: int, each: int, reduce: bool) -> int:
+        """The chunks of sums of `points` columns beside rows of `each` bytes read, which reduce themselves or not."""
         machine = self.machine
         if not machine.wide:
             near = min(-(-elements * each // machine.cache), elements // machine.beside)
             return max(near, self._pieces(points, elements, True))
+        if not reduce:  # programs have tiles of columns, and walk down them
+            return min(-(-TILES * machine.parallel // max(1, points // TILE)), elements // TILE)
         # Of very short rows more chunks only make the sum of the partial results longer, which few processors share.
         return min(
             -(-machine.parallel * machine.wide // points), SHORT_ROWS * machine.parallel, elements // ROWS_BESIDE
         )
 
-    def _row_bytes(self, member: Member) -> int:
-        """Bytes of what one step of a sum of columns reads, if rows are computed from some of it that do not wait for the sum; else 0."""
-        wide = self.rows[member.result]
-        beside = {row.number: row for source in wide for row in self.along.get(source, ())}
+    def _rows_beside(self, member: Member) -> list[Member]:
+        """What computes rows from some of what a sum of columns reads, and does not wait for the sum."""
+        beside = {row.number: row for source in self.rows[member.result] for row in self.along.get(source, ())}
         waiting = self._followers(member, max(beside, default=0))
-        if all(number in waiting or self._follows_columns(row, member.body.points) for number, row in beside.items()):
-            return 0
+        others = [row for number, row in beside.items() if number not in waiting]
+        return [row for row in others if not self._follows_columns(row, member.body.points)]
+
+    def _row_bytes(self, member: Member) -> int:
+        """Bytes of what one step of a sum of columns reads."""
         elements = max(1, magnitude([size for loop in member.body.loops[:1] for size in loop.sizes]))
-        return sum(max(1, tensor_bytes(source) // elements) for source in wide)
+        return sum(max(1, tensor_bytes(source) // elements) for source in self.rows[member.result])
 
     def _follows_columns(self, row: Member, points: int) -> bool:
         """Whether what `row` reads is read down its `points` columns before, and `row` waits for that (a softmax over columns).

@@ -1,11 +1,15 @@
 """How loops run on an NVIDIA GPU where memory runs along the domain: a tile of columns, some rows of it at a time."""
 
+from collections.abc import Sequence
+from itertools import combinations
 from math import prod
 
+from ...analysis.bodies.costs import TRANSCENDENTAL, op_cost
 from ...analysis.bodies.dependent_reads import SEARCH, longest_chain
 from ...analysis.bodies.nested_loops import iterations
+from ...ir.regions import ops_in
 from .domains import Domain, DomainPlan
-from .machine import LARGE, WARP, power_of_two, warps_of
+from .machine import LARGE, WARP, power_of_two, warps_of, waste
 from .pointwise import flat
 
 SEGMENT = 128  # bytes of a cache line: the least that is worth reading in one piece
@@ -20,6 +24,7 @@ AHEAD, STAGED = 3, 64 << 10
 ALONE = 4  # steps in flight of one buffer in short steps, whose programs have too few bytes on the way else
 SEARCHED = 4  # elements of a thread whose reads wait for one another: many warps wait at once
 SHORT = 16  # points of a loop that is run point by point
+ABOUT = 1.05  # of the fewest masked elements
 
 
 def columns(domain: Domain) -> DomainPlan:
@@ -45,21 +50,26 @@ def columns(domain: Domain) -> DomainPlan:
     neighbours, aligned = domain.neighbours(index)
     elements, each = longest * wide if held else COLUMN, PILED
     programs = others * -(-domain.run_size(runs[-1]) // wide)
+    few = programs < sm_count  # one waits for memory at each step, and no other works beside it
     if not held and not aligned and width <= 2:
         elements, each = 2 * COLUMN, FEWER
     elif not held and programs * warps_of(elements, PILED) < WARPS * sm_count and longest * wide >= 4 * elements:
         elements *= 2
+        if few and len(domain.inner) <= 2 and longest * wide >= 4 * elements:
+            elements *= 2
     step = max(1, elements // wide)
     masked = any(n is None or (n > step and n % step) for n in lengths)
     if masked and aligned and not held and not scans and _carries(domain):
         elements, each = MASKED, FEWER
+    elif not held and not scans and _computes(domain):
+        elements = _least_waste(lengths, elements, wide)
     if not scans and max((longest_chain(loop.op) for loop in domain.inner), default=0) >= SEARCH:
         each = SEARCHED
     steps = {}
     for loop in domain.inner:
         length = iterations(loop.sizes)
         steps[loop] = min(LARGE if length is None else power_of_two(length), max(1, elements // wide))
-    loops = domain.plan(steps)
+    loops = domain.plan(steps, together=few and not scans)
     for loop, plan in domain.plans.items():
         if plan.walks(loop.sizes) and not scans:
             plan.fold = neighbours
@@ -85,7 +95,21 @@ def _stages(domain: Domain, wide: int, short: bool) -> int:
     return ahead if ahead * sum(found.values()) <= STAGED else 1
 
 
+def _computes(domain: Domain) -> bool:
+    """Whether functions are computed of what is read: an element that is masked takes as long as any."""
+    return any(op_cost(op.name) >= TRANSCENDENTAL for op in ops_in(domain.node.op))
+
+
+def _least_waste(lengths: Sequence[int | None], elements: int, wide: int) -> int:
+    """Elements of a step: down to a quarter, if columns are then made up of whole steps, or nearly."""
+    tried = [n for n in (elements, elements // 2, elements // 4) if n >= wide]
+    most = [max(1.0 if n is None else waste(n, each // wide) for n in lengths) for each in tried]
+    return next(each for each, found in zip(tried, most) if found <= ABOUT * min(most))
+
+
 def _carries(domain: Domain) -> bool:
-    """Whether the walks of the domain carry more than a sum."""
-    kinds = [loop.kinds[0] for loop in domain.inner if loop.name == "bascule.reduce"]
-    return len(kinds) > 1 or "welford" in kinds
+    """Whether a walk of the domain carries more than a sum."""
+    reduces = [loop for loop in domain.inner if loop.name == "bascule.reduce"]
+    read = [{a.buffer for a in domain.accesses if not a.stores and loop in a.loops} for loop in reduces]
+    shared = any(not one.isdisjoint(other) for one, other in combinations(read, 2))
+    return shared or any("welford" in loop.kinds for loop in reduces)

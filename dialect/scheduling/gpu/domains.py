@@ -140,9 +140,12 @@ class Domain:
         """Bytes that the access which touches most does."""
         return max(map(self.bytes, self.accesses), default=0)
 
-    def plan(self, steps: dict[Node, int], held: Collection[Node] = ()) -> list[LoopSchedule]:
-        """The schedules of the loops, of which `steps` have several points at once, and `held` all their tiles."""
-        walks = Walks(self.body, self.accesses, self.loop_order, steps, held)
+    def plan(
+        self, steps: dict[Node, int], held: Collection[Node] = (), *, together: bool = False
+    ) -> list[LoopSchedule]:
+        """The schedules of the loops, of which `steps` have several points at once, and `held` all their tiles. `together`: reductions over
+        equal ranges walk together, whatever they read."""
+        walks = Walks(self.body, self.accesses, self.loop_order, steps, held, together)
         loops = walks.among(self.inner)
         self.plans = walks.plans
         return loops

@@ -13,13 +13,15 @@ from .schedule_form import LoopSchedule
 @dataclass
 class Walks:
     """The plans of a domain's loops. `order`: the ranges of a loop as they are flattened; `steps`: the points of a loop at once, 1 if it
-    is not there; `held`: the loops whose tiles of so many points are all there at once."""
+    is not there; `held`: the loops whose tiles of so many points are all there at once; `together`: reductions over equal ranges walk
+    together, whatever they read."""
 
     body: Body
     accesses: Sequence[Access]
     order: Callable[[Node], list[int]]
     steps: dict[Node, int]
     held: Collection[Node] = ()
+    together: bool = False
     plans: dict[Node, LoopSchedule] = field(default_factory=dict)
 
     def among(self, loops: Sequence[Node]) -> list[LoopSchedule]:
@@ -55,6 +57,7 @@ class Walks:
                 early = {other for other in needed[loop] if self.plans[other].walk < walk.walk}
                 scans = {m for m in members if m.name == "bascule.scan" and _follows(loop, m)}
                 related = held or scans or any(self._shares(loop, member) for member in members)
+                related = related or (self.together and {loop.name, leader.name} == {"bascule.reduce"})
                 if related and needed[loop] <= early | scans:
                     plan.walk = walk.walk
                     break

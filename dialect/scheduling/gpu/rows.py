@@ -114,6 +114,11 @@ def rows(domain: Domain) -> DomainPlan:
         warps = warps_of(
             elements, HELD if walked or riding or (elements > SHORT and not _meet_once(domain)) else HELD_MORE
         )
+        # Few programs have more warps, as long as a thread has 16 bytes of narrow numbers.
+        while riding and 2 * -(-points // block) * warps <= BESIDE * domain.machine.sm_count:
+            if elements < 2 * warps * WARP * VECTOR // 2:
+                break
+            warps *= 2
     schedule = DomainPlan("scan" if scans else "row", order, axes, tile, warps, loops=loops)
     together = max(1, BESIDE // warps)
     schedule.stages = _stages(domain, scans, together, block)
