@@ -17,7 +17,7 @@ X, P = "tensor<91x127xf32>", "tensor<7x127xf32>"
 BYTES = 91 * 127 * 4
 
 
-def grouped(least: int, work: str = "arith.negf", source: str = "%x") -> Grouping:
+def grouped(least: int, work: str = "arith.negf", source: str = "%x", busy: int = 0) -> Grouping:
     """y = a function of x at each of 91 x 127 elements, and the sums of the columns of x (or y) over 7 chunks of 13 rows."""
     rows = compute("%y", "%i, %j", "91, 127", extract("%a", "%x", "%i, %j", X) + f"\n%b = {work} %a : f32", "%b", X)
     place = "%p = affine.apply affine_map<(d0, d1) -> (d0 * 13 + d1)>(%c, %k)\n"
@@ -25,7 +25,7 @@ def grouped(least: int, work: str = "arith.negf", source: str = "%x") -> Groupin
     partial = compute("%q", "%c, %j", "7, 127", sums, "%s", P)
     function = graph(f"%x: {X}", f"{X}, {P}", "%y, %q", rows, partial)
     top_ops(function)[1].attributes[CHUNKS] = Chunks((91,), 0, 7, 13).attribute()
-    indexing, grouping = Indexing([], Simplifier()), Grouping(32, 600)
+    indexing, grouping = Indexing([], Simplifier()), Grouping(32, 600, busy)
     for number, op in enumerate(op for op in top_ops(function) if op.name in PRODUCERS):
         grouping.add(Member.of(number, Body(op), indexing))
     join_partials(grouping, indexing, least)
@@ -52,3 +52,8 @@ def test_what_is_costly_to_compute_again_stays_apart():
     assert rows.beside is None
     assert [refusal.reason for refusal in partial.remarks][-1] == "sums columns of what is costly to compute again"
     assert partial.remarks[-1].cost == BYTES
+
+
+def test_a_gpu_computes_once_what_rows_and_columns_take():
+    rows, partial = grouped(1, "math.exp", "%y", busy=132).groups
+    assert partial is None and rows.beside is not None

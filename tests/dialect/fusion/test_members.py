@@ -40,10 +40,24 @@ def test_sums_of_rows_and_of_columns():
     columns = sums("%i", "13", "7", "%k, %i", "tensor<13xf32>")
     assert [pattern for _, pattern in rows.patterns] == [((0,), (None,))]
     assert [pattern for _, pattern in columns.patterns] == [((None,), (0,))]
-    # Thirteen reads a point of a tensor of two dims, with the reduction; seven, with the domain.
-    assert (rows.columns, rows.reduces_columns()) == (-26, False)
-    assert (columns.columns, columns.reduces_columns()) == (14, True)
+    # All 91 elements of a tensor of two dims, read with the reduction, and with the domain.
+    assert (rows.columns, rows.reduces_columns()) == (-91, False)
+    assert (columns.columns, columns.reduces_columns()) == (91, True)
     assert rows.operands == {rows.body.op.parent.regions[0].blocks[0].arguments[0]: 1}
+
+
+def test_numbers_of_rows_decide_nothing_against_the_elements_of_their_rows():
+    """The gradient of a layer norm's weight: of images it reads two statistics a place, whose memory runs with the sum."""
+    x, statistic = "tensor<7x13x5xf32>", "tensor<7x13x1xf32>"
+    zero = "%z = arith.constant 0 : index\n"
+    reads = [extract(f"%{n}", f"%{n}s", "%k, %l, %z", statistic) for n in ("m", "r")]
+    body = "\n".join(
+        [zero, extract("%a", "%x", "%k, %l, %i", x), *reads, "%b = arith.subf %a, %m : f32", "%c = arith.mulf %b, %r : f32"]
+    )
+    total = reduce("%s", "%k, %l", "7, 13", body, "%c")
+    arguments = f"%x: {x}, %ms: {statistic}, %rs: {statistic}"
+    found = member(graph(arguments, "tensor<5xf32>", "%y", compute("%y", "%i", "5", total, "%s", "tensor<5xf32>")))
+    assert (found.columns, found.reduces_columns()) == (7 * 13 * (5 - 1 - 1), True)
 
 
 def test_an_index_that_counts_through_two_dims():
