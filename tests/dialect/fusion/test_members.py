@@ -52,7 +52,13 @@ def test_numbers_of_rows_decide_nothing_against_the_elements_of_their_rows():
     zero = "%z = arith.constant 0 : index\n"
     reads = [extract(f"%{n}", f"%{n}s", "%k, %l, %z", statistic) for n in ("m", "r")]
     body = "\n".join(
-        [zero, extract("%a", "%x", "%k, %l, %i", x), *reads, "%b = arith.subf %a, %m : f32", "%c = arith.mulf %b, %r : f32"]
+        [
+            zero,
+            extract("%a", "%x", "%k, %l, %i", x),
+            *reads,
+            "%b = arith.subf %a, %m : f32",
+            "%c = arith.mulf %b, %r : f32",
+        ]
     )
     total = reduce("%s", "%k, %l", "7, 13", body, "%c")
     arguments = f"%x: {x}, %ms: {statistic}, %rs: {statistic}"

@@ -1,5 +1,6 @@
 """Column schedules: a tile of columns, some rows of it at a time."""
 
+import pytest
 from bascule.dialect.scheduling.gpu.columns import columns
 
 from tests.dialect.small_kernels import column_sums, domain_of, foreach, kernel, load, mlir, reduce, store
@@ -45,3 +46,27 @@ def test_columns_that_are_read_again_are_held():
     plan = columns(domain_of(op))
     assert [loop.step for loop in plan.loops] == [256, 256]
     assert (plan.tile, plan.warps) == ([16], 256 * 16 // 32 // 32)
+
+
+def test_a_program_of_few_columns_has_many_rows_on_their_way():
+    plan = columns(domain_of(column_sums(3584, 96)))
+    assert (plan.tile, plan.loops[0].step, plan.warps) == ([16], 1024, 16)  # six programs, which wait four times
+    assert columns(domain_of(column_sums(3584, 20_012))).loops[0].step == 128
+
+
+def test_sums_of_few_columns_walk_together():
+    x, v = "memref<3584x96xf32>", "memref<96xf32>"
+    sums = [reduce(f"%s{n}", "%k", "3584", load("%a", f"%{n}", "%k, %j", x), "%a") for n in "xy"]
+    ends = [store(f"%s{n}", f"%{n}s", "%j", v) for n in "xy"]
+    op = kernel(f"%x: {x}, %y: {x}, %xs: {v}, %ys: {v}", "%j", "96", *sums, *ends)
+    plan = columns(domain_of(op))
+    assert [(loop.walk, loop.step) for loop in plan.loops] == [(0, 1024), (0, 1024)]
+
+
+@pytest.mark.parametrize("work, step", [("arith.negf", 64), ("math.exp", 16)])
+def test_functions_are_computed_of_few_masked_elements(work, step):
+    """Of a column of 98, two steps of 64 rows have 30 too many, seven of 16 have 14."""
+    body = load("%a", "%x", "%k, %j", "memref<98x20480xf32>") + f"\n%b = {work} %a : f32"
+    total = reduce("%s", "%k", "98", body, "%b"), store("%s", "%y", "%j", "memref<20480xf32>")
+    op = kernel("%x: memref<98x20480xf32>, %y: memref<20480xf32>", "%j", "20480", *total)
+    assert columns(domain_of(op)).loops[0].step == step

@@ -159,3 +159,15 @@ def test_a_scan_is_read_ahead():
     plan = rows(domain_of(kernel(f"%x: {x}, %y: {x}", "%i", "7", scan)))
     assert plan.kind == "scan"
     assert plan.loops[0].step == 8192  # the row fits, and is one step
+
+
+def test_few_programs_of_short_rows_beside_columns_read_ahead():
+    """Chunk i of x has 56 rows of 96: each row is summed, and each column of the chunk."""
+    x, u, v = "memref<3584x56x96xf32>", "memref<3584x56xf32>", "memref<3584x96xf32>"
+    row = reduce("%s", "%c", "96", load("%a", "%x", "%i, %r, %c", x), "%a") + "\n" + store("%s", "%u", "%i, %r", u)
+    column = reduce("%s", "%r", "56", load("%a", "%x", "%i, %r, %c", x), "%a") + "\n" + store("%s", "%v", "%i, %c", v)
+    op = kernel(f"%x: {x}, %u: {u}, %v: {v}", "%i", "3584", foreach("%r", "56", row), foreach("%c", "96", column))
+    plan = rows(domain_of(op))
+    # 448 programs: two warps of each would leave a multiprocessor with seven, and 12 KiB on their way.
+    assert (plan.tile, plan.warps, plan.stages, plan.resident) == ([8], 4, 3, 4)
+    assert [loop.along for loop in plan.loops] == [-1, 0]
