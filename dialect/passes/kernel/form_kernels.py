@@ -45,7 +45,8 @@ class FormKernels(Pass):
     kernel of its consumer is a remark of the call. Up to `max-parts` small kernels of which nothing in the graph
     reads the results (an optimizer's step) become one launch, a kernel without ranges and a foreach for each.
     Partial sums of columns that `split-reductions` made run beside the rows that read the same tensors, `min-shared` bytes or more of
-    them: that kernel's domain is chunks of rows. On `target` cuda a loop over many elements does not join a kernel of so few points that of
+    them: that kernel's domain is chunks of rows. What is costly is not computed twice for that; a GPU computes an element once for a pointwise
+    row and its columns, which sum what is stored. On `target` cuda a loop over many elements does not join a kernel of so few points that of
     `sm-count` multiprocessors many are idle.
     """
 

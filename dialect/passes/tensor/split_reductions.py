@@ -106,11 +106,13 @@ class SplitReductions(Pass):
     are combined as Chan, Golub and LeVeque do. The order of combination is fixed.
 
     Sums of columns of what rows are computed from as well (the weights' gradients of a layer norm) are cut too, into chunks of rows that
-    stay in a cache: `form-kernels` then reads each chunk once for both. Not where the rows wait for the sums (a batch norm). Nor are
+    stay in a cache, or on a GPU, beside what is computed pointwise, as many as programs are wanted: `form-kernels` then reads each chunk once
+    for both. Not where the rows wait for the sums (a batch norm). Nor are
     rows cut that are read again once their results are there (a softmax), unless they are very few, nor columns whose elements were made
     from a result of those columns (on a CPU, if they are not too long). What was cut, and what was not though
     it is large, is a remark.
 
+    On a GPU sums over windows that overlap are cut so that their programs end together: as many a multiprocessor, and no more than fit on it.
     A product of few tiles that sums over much is cut where programs for its pieces, and a launch for their sum, take less time on tensor cores.
 
     `target` gives the measures, of a GPU with `sm-count` multiprocessors of compute capability `capability`. Where not 0, these stand for
@@ -306,7 +308,7 @@ class _Graph(GraphWalk):
         )
 
     def _rows_beside(self, member: Member) -> list[Member]:
-        """What computes rows from some of what a sum of columns reads, and does not wait for the sum."""
+        """The members that compute rows from some of what a sum of columns reads, and do not wait for the sum."""
         beside = {row.number: row for source in self.rows[member.result] for row in self.along.get(source, ())}
         waiting = self._followers(member, max(beside, default=0))
         others = [row for number, row in beside.items() if number not in waiting]
