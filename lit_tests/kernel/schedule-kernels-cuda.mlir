@@ -154,32 +154,32 @@ func.func @beside(%x: tensor<8192x4096xbf16>, %y: tensor<8192x4096xbf16>) -> ten
 
 // CHECK-LABEL: func.func private @one_eviction(
 // CHECK: {{{.*}}evict = "last"{{[^}]*}}walk = 0 : i64}, {{{.*}}evict = "first"{{[^}]*}}walk = 1 : i64}, {{{.*}}evict = "last"{{[^}]*}}walk = 0 : i64}
-func.func private @one_eviction(%x: tensor<4096x8xf32>, %y: tensor<4096x8xf32>) -> (tensor<4096x8xf32>, tensor<8xf32>) {
-  %out = bufferization.alloc_tensor() : tensor<4096x8xf32>
-  %ratio = bufferization.alloc_tensor() : tensor<8xf32>
+func.func private @one_eviction(%x: tensor<4096x20480xf32>, %y: tensor<4096x20480xf32>) -> (tensor<4096x20480xf32>, tensor<20480xf32>) {
+  %out = bufferization.alloc_tensor() : tensor<4096x20480xf32>
+  %ratio = bufferization.alloc_tensor() : tensor<20480xf32>
   "bascule.kernel"() ({
   ^bb0(%j: index):
     %a = "bascule.reduce"() ({
     ^bb0(%i: index):
-      %e = tensor.extract %x[%i, %j] : tensor<4096x8xf32>
+      %e = tensor.extract %x[%i, %j] : tensor<4096x20480xf32>
       "bascule.yield"(%e) : (f32) -> ()
     }) {kind = "sum", ranges = affine_map<() -> (4096)>} : () -> f32
     %b = "bascule.reduce"() ({
     ^bb0(%i: index):
-      %e = tensor.extract %y[%i, %j] : tensor<4096x8xf32>
+      %e = tensor.extract %y[%i, %j] : tensor<4096x20480xf32>
       "bascule.yield"(%e) : (f32) -> ()
     }) {kind = "max", ranges = affine_map<() -> (4096)>} : () -> f32
     %r = arith.divf %a, %b : f32
-    "bascule.store"(%r, %ratio, %j) : (f32, tensor<8xf32>, index) -> ()
+    "bascule.store"(%r, %ratio, %j) : (f32, tensor<20480xf32>, index) -> ()
     "bascule.foreach"() ({
     ^bb0(%i: index):
-      %e = tensor.extract %x[%i, %j] : tensor<4096x8xf32>
-      %f = tensor.extract %y[%i, %j] : tensor<4096x8xf32>
+      %e = tensor.extract %x[%i, %j] : tensor<4096x20480xf32>
+      %f = tensor.extract %y[%i, %j] : tensor<4096x20480xf32>
       %s = arith.addf %e, %f : f32
-      "bascule.store"(%s, %out, %i, %j) : (f32, tensor<4096x8xf32>, index, index) -> ()
+      "bascule.store"(%s, %out, %i, %j) : (f32, tensor<4096x20480xf32>, index, index) -> ()
       "bascule.yield"() : () -> ()
     }) {ranges = affine_map<() -> (4096)>} : () -> ()
     "bascule.yield"() : () -> ()
-  }) {ranges = affine_map<() -> (8)>} : () -> ()
-  return %out, %ratio : tensor<4096x8xf32>, tensor<8xf32>
+  }) {ranges = affine_map<() -> (20480)>} : () -> ()
+  return %out, %ratio : tensor<4096x20480xf32>, tensor<20480xf32>
 }
