@@ -1,7 +1,7 @@
 """Seconds that a call of a graph function takes: kernels by their bytes, products by their operations, collectives by a machine of links."""
 
 from collections.abc import Mapping
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 from ..ir.functions import EXTERN
@@ -9,6 +9,7 @@ from ..ir.types import byte_width
 from ..machines.measures import measures
 from ..mlir import ir
 from .calls import Start
+from .simulation import Filling
 
 SYMBOL = 64  # the size assumed of a symbol
 PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "mkldnn._linear_pointwise")
@@ -23,10 +24,10 @@ class CallCosts:
         self.machine = {name: measure.value for name, measure in measures(machine).items()}
         self.launch = self.machine["launch"]
 
-    def call(self, op: ir.Operation, table: ir.SymbolTable) -> tuple[float, float]:
-        """Of any other op, nothing if it is no call; and those of them in which it has all multiprocessors, as a product."""
+    def call(self, op: ir.Operation, table: ir.SymbolTable) -> tuple[float, Filling | None]:
+        """Of any other op, nothing if it is no call; and how it fills the multiprocessors, if it is a product."""
         if op.name not in ("func.call", "memref.copy", "bascule.copy_into"):
-            return 0.0, 0.0
+            return 0.0, None
         values = [v for v in (*op.operands, *op.results) if isinstance(v.type, ir.ShapedType)]
         moved = (
             sum(prod(_sizes(v.type, self.symbol)) * byte_width(v.type.element_type) for v in values)
@@ -38,7 +39,23 @@ class CallCosts:
         if values and (operations := _operations(operator, [v.type for v in values], len(op.operands), self.symbol)):
             narrow = byte_width(values[0].type.element_type) <= 2
             computed = operations / self.machine["product_rate" if narrow else "product_rate_f32"]
-        return self.launch + max(moved, computed), computed if computed > moved else 0.0
+        filling = self._filling(operator, [v.type for v in values], computed) if computed > moved else None
+        return self.launch + max(moved, computed), filling
+
+    def _filling(self, operator: str, types: list[ir.ShapedType], seconds: float) -> Filling:
+        """Blocks are a tile of the result each, of an attention some rows of a head, and all take as long."""
+        if ATTENTION in operator:
+            *heads, rows, _ = _sizes(types[1 if "backward" in operator else 0], self.symbol)
+            blocks = prod(heads) * ceil(rows / self.machine["attention_rows"])
+        else:
+            *batch, rows, columns = (1, *_sizes(types[-1], self.symbol))
+            tile_rows, tile_columns = self.machine["product_tile"]
+            blocks = prod(batch) * ceil(rows / tile_rows) * ceil(columns / tile_columns)
+        at_once = self.machine["sm_count"]
+        turns = ceil(blocks / at_once)
+        left = turns * at_once - blocks
+        rest = seconds / turns if left else 0.0
+        return Filling(seconds - rest, left, rest)
 
 
 class Costs(CallCosts):
@@ -48,7 +65,7 @@ class Costs(CallCosts):
         super().__init__(machine)
         known: Mapping[str, Any] = {name: measure.value for name, measure in measures(links).items()}
         self.latency, self.all_reduce = known["latency"], known["all_reduce"]
-        self.beside, self.residency = known["beside"], known["residency"]
+        self.beside, self.blocks = known["beside"], known["blocks"]
         self.rates = {int(size): rate for size, rate in known["bandwidth"].items()}
         if bandwidth:
             self.rates = {0: bandwidth}

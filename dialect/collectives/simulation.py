@@ -1,37 +1,56 @@
-"""A simulator of one rank: a stream that computes, and links on which one collective runs at a time. The other ranks are as fast."""
+"""A simulator of one rank: a stream that computes, and links on which one collective runs at a time. The other ranks are as fast.
+
+A GPU begins the blocks of a kernel when all those of the kernel before have begun. So a collective that is launched with a product, or ready
+while one runs, begins when the product's last blocks have, and most run on after the product, while nothing computes until the next op begins.
+"""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .calls import Collectives
+
+LEAST = 1e-12  # s, which no sum of roundings reaches
+
+
+@dataclass(frozen=True)
+class Filling:
+    """Of a product, which has all multiprocessors: the `seconds` until the last of its blocks begins, how many are `left` then, and for how long
+    (`rest`)."""
+
+    seconds: float
+    left: int
+    rest: float = 0.0
 
 
 @dataclass(frozen=True)
 class Times:
     """Seconds: of each op that computes, by number (0 for others), and of each collective, alone, by the number of its start. `beside`: how
-    many times as long a collective takes while something computes. `filling`: those of each op in which it has all multiprocessors;
-    `residency`: the part of them that a collective takes longer which begins beside it. `launch`: those of each op before it computes."""
+    many times as long a collective takes while something computes. `filling`: by number of an op. `launch`: those of each op before it computes.
+    `event`: those of each event that the stream which computes records or waits for, before its next op computes. A collective needs `blocks`
+    of the `multiprocessors`."""
 
     ops: Sequence[float]
     collectives: dict[int, float]
     beside: float = 1.0
-    filling: Sequence[float] = ()
-    residency: float = 0.0
+    filling: Mapping[int, Filling] = field(default_factory=dict)
     launch: float = 0.0
+    event: float = 0.0
+    blocks: int = 0
+    multiprocessors: int = 1
 
     def overlapped(self) -> dict[int, float]:
-        """Of each collective, beside what computes: a product of the mean length, where there are any."""
-        filling = [seconds for seconds in self.filling if seconds]
-        residency = self.residency * sum(filling) / len(filling) if filling else 0.0
-        return {number: self.beside * alone + residency for number, alone in self.collectives.items()}
+        """Of each collective from its first block to its last, beside what computes: a product of the mean, where there are any."""
+        waits = [each.rest if each.left < self.blocks else 0.0 for each in self.filling.values()]
+        waited = sum(waits) / len(waits) if waits else 0.0
+        return {number: self.beside * alone + waited for number, alone in self.collectives.items()}
 
 
 @dataclass
 class Prediction:
     """Seconds of a run: the `step` as a whole, its parts that compute, those in which a collective runs, those in which it computes nothing
-    since a collective is not done; `waited`: the same by the number of the start; `between`: those in which one runs while a kernel is
-    launched, and nothing computes either."""
+    since a collective is not done; `waited`: the same by the number of the start; `between`: those in which one runs between two ops, and
+    nothing computes either."""
 
     step: float = 0.0
     compute: float = 0.0
@@ -46,21 +65,25 @@ class Prediction:
 
 def predict(order: Iterable[int], found: Collectives, times: Times) -> Prediction:
     """The run of the ops in `order`. What is on the links when all has computed is communication, and is waited for by nobody."""
-    told, links = Prediction(), _Links(times.beside, times.residency)
+    told, links, events = Prediction(), _Links(times), 0
     for number in order:
         if number in found.starts:
             links.begun.append(_Begun(number, times.collectives[number]))
+            events += 1
         elif number in found.waits:
             start = found.waits[number]
             if seconds := links.finish(start):
                 told.waited[start] = told.waited.get(start, 0.0) + seconds
                 told.step += seconds
-        else:
+            events += 1
+        elif times.ops[number]:
             launch = min(times.launch, times.ops[number])
-            told.between += links.go_on(launch)
-            links.run(times.ops[number] - launch, times.filling[number] if times.filling else 0.0)
-            told.step += times.ops[number]
-            told.compute += times.ops[number]
+            between = launch + events * times.event
+            told.between += links.go_on(between)
+            computing = links.run(times.ops[number] - launch, times.filling.get(number))
+            told.step += between + computing
+            told.compute += launch + computing
+            events = 0
     told.communication = links.busy + sum(each.needed for each in links.begun)
     return told
 
@@ -77,22 +100,32 @@ class _Begun:
 class _Links:
     """Collectives under way, the first of which runs. `busy`: seconds in which one ran."""
 
-    def __init__(self, beside: float, residency: float):
+    def __init__(self, times: Times):
         self.begun: deque[_Begun] = deque()
-        self.beside, self.residency, self.busy = beside, residency, 0.0
+        self.beside, self.blocks, self.busy = times.beside, times.blocks, 0.0
+        self.slower = times.multiprocessors / (times.multiprocessors - times.blocks)
 
-    def run(self, seconds: float, filling: float) -> None:
-        """While something computes for so long, with all multiprocessors for `filling` of it."""
-        left = seconds
-        while left > 0 and self.begun:
+    def run(self, seconds: float, filling: Filling | None) -> float:
+        """While something computes that takes so long alone. Gives the seconds that it takes: a product has what a collective leaves it."""
+        left, passed = seconds, 0.0
+        slower = self.slower if filling and self.begun and self.begun[0].runs else 1.0
+        while left > LEAST and self.begun:
             first = self.begun[0]
-            if not first.runs:
+            if first.runs or filling is None:
                 first.runs = True
-                first.needed += self.residency * filling / self.beside
-            left -= self._pass(left, self.beside)
+                spent = self._pass(left * slower, self.beside)
+            else:
+                slower, first.runs = 1.0, True
+                waited = min(left, max(0.0, filling.seconds - (seconds - left)))
+                # Each block has its part of the bytes: where some wait for the product's end, it takes as long from there as alone.
+                spent = left if filling.left < self.blocks else waited
+                self.busy += spent - waited
+            passed += spent
+            left -= spent / slower
+        return passed + left
 
     def go_on(self, seconds: float) -> float:
-        """While a kernel is launched: what runs goes on, what is begun waits for the same launch. Gives the seconds in which one runs."""
+        """Between two ops: what runs goes on, what is begun waits for the next op's launch. Gives the seconds in which one runs."""
         return self._pass(seconds, 1.0) if self.begun and self.begun[0].runs else 0.0
 
     def _pass(self, seconds: float, beside: float) -> float:

@@ -10,7 +10,7 @@ from ...collectives.calls import Collectives, collectives_of
 from ...collectives.costs import Costs
 from ...collectives.dependences import chained
 from ...collectives.overlap import overlapped
-from ...collectives.simulation import Prediction, Times, predict
+from ...collectives.simulation import LEAST, Prediction, Times, predict
 from ...ir.attribute_names import OVERLAP
 from ...ir.functions import graph_functions
 from ...mlir import ir
@@ -67,7 +67,7 @@ class OverlapCollectives(Pass):
                         reason = f"with {self.growth} % more memory none can"
                         about = replace(place(graph), operator="collectives")
                         add_remark(graph, Remark(self.name, MISSED, "do not overlap", reason, about))
-                    if order is not None and after.step <= before.step:
+                    if order is not None and after.step <= before.step + LEAST:
                         for number in order:
                             ops[number].move_before(end)
                     else:
@@ -77,10 +77,20 @@ class OverlapCollectives(Pass):
 
 def _times(ops: Sequence[ir.Operation], table: ir.SymbolTable, found: Collectives, costs: Costs) -> Times:
     others = [n not in found.starts and n not in found.waits for n in range(len(ops))]
-    calls = [costs.call(op, table) if other else (0.0, 0.0) for op, other in zip(ops, others)]
+    calls = [costs.call(op, table) if other else (0.0, None) for op, other in zip(ops, others)]
     alone = {number: costs.collective(start) for number, start in found.starts.items()}
-    seconds, filling = [one for one, _ in calls], [other for _, other in calls]
-    return Times(seconds, alone, costs.beside, filling, costs.residency, costs.launch)
+    filling = {number: each for number, (_, each) in enumerate(calls) if each is not None}
+    machine = costs.machine
+    return Times(
+        [seconds for seconds, _ in calls],
+        alone,
+        costs.beside,
+        filling,
+        launch=costs.launch,
+        event=machine["event"],
+        blocks=costs.blocks,
+        multiprocessors=machine["sm_count"],
+    )
 
 
 def _told(before: Prediction, after: Prediction) -> ir.Attribute:

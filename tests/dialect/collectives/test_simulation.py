@@ -2,7 +2,7 @@
 
 import pytest
 from bascule.dialect.collectives.calls import Collectives, Start
-from bascule.dialect.collectives.simulation import Times, predict
+from bascule.dialect.collectives.simulation import Filling, Times, predict
 
 
 def started(*numbers):
@@ -12,17 +12,46 @@ def started(*numbers):
 
 
 def test_a_collective_alone_is_exposed():
-    told = predict(range(2), started((0, 1)), Times([0, 0], {0: 7.0}, 1.5, [0, 0], 0.5, 1.0))
+    told = predict(range(2), started((0, 1)), Times([0, 0], {0: 7.0}, 1.5, launch=1.0))
     assert (told.communication, told.exposed, told.step) == (7, 7, 7)
 
 
-def test_beside_a_product_it_takes_longer_from_its_launch_on():
-    """It begins when the product does, after a launch of 1, and takes 1.5 * 4 + 0.5 * 10: 10 beside the product, the rest alone."""
-    found, ops = started((0, 2)), [0, 11.0, 0]
-    told = predict(range(3), found, Times(ops, {0: 4.0}, 1.5, [0, 10.0, 0], 0.5, 1.0))
-    assert told.exposed == pytest.approx(1 / 1.5)
-    assert told.communication == pytest.approx(10 + 1 / 1.5)
-    assert told.step == pytest.approx(11 + 1 / 1.5)
+def test_beside_a_product_it_begins_with_the_last_blocks():
+    """It begins 8 after the product does, and takes 1.5 times as long for the 2 that are left."""
+    times = Times([0, 11.0, 0], {0: 4.0}, 1.5, {1: Filling(8.0, 30, 2.0)}, launch=1.0, blocks=20, multiprocessors=100)
+    told = predict(range(3), started((0, 2)), times)
+    assert told.exposed == pytest.approx(4 - 2 / 1.5)
+    assert told.communication == pytest.approx(2 + 4 - 2 / 1.5)
+    assert told.step == pytest.approx(11 + 4 - 2 / 1.5)
+
+
+def test_where_too_few_are_left_it_ends_no_sooner_than_alone_after_the_product():
+    times = Times([0, 11.0, 0], {0: 4.0}, 1.5, {1: Filling(8.0, 10, 2.0)}, launch=1.0, blocks=20, multiprocessors=100)
+    told = predict(range(3), started((0, 2)), times)
+    assert (told.exposed, told.communication, told.step) == pytest.approx((4, 6, 15))
+
+
+@pytest.mark.parametrize("left", [0, 20])
+def test_it_begins_after_a_product_that_leaves_nothing(left):
+    times = Times(
+        [0, 6.0, 3.0, 0], {0: 9.0}, filling={1: Filling(5.0, left)}, launch=1.0, blocks=20, multiprocessors=100
+    )
+    told = predict(range(4), started((0, 3)), times)
+    assert (told.between, told.exposed, told.communication) == pytest.approx((1, 7, 9))
+
+
+def test_beside_a_collective_that_runs_a_product_has_what_is_left():
+    """A kernel of 3, beside which the collective begins; a product of 4 that takes 5, all of them beside it."""
+    times = Times([0, 3.0, 4.0, 0], {0: 9.0}, filling={2: Filling(3.0, 30, 1.0)}, blocks=20, multiprocessors=100)
+    told = predict(range(4), started((0, 3)), times)
+    assert (told.compute, told.exposed, told.step) == pytest.approx((8, 1, 9))
+
+
+def test_a_product_has_all_once_the_collective_is_done():
+    """Of 4 it does 2 in 2.5 beside it."""
+    times = Times([0, 3.0, 4.0, 0], {0: 5.5}, filling={2: Filling(3.0, 30, 1.0)}, blocks=20, multiprocessors=100)
+    told = predict(range(4), started((0, 3)), times)
+    assert (told.compute, told.exposed, told.step) == pytest.approx((3 + 2.5 + 2, 0, 7.5))
 
 
 @pytest.mark.parametrize("launch", [0.0, 0.25])
@@ -36,11 +65,24 @@ def test_what_runs_while_kernels_are_launched_is_exposed(launch):
     assert told.compute == pytest.approx(4)
 
 
+def test_what_runs_while_events_are_recorded_and_waited_for_is_exposed():
+    """The second is begun beside the first, which is waited for after: two events before the last kernel."""
+    found = started((0, 3), (2, 5))
+    told = predict(range(6), found, Times([0, 2.0, 0, 0, 3.0, 0], {0: 1.0, 2: 4.0}, launch=0.5, event=0.25))
+    assert (told.between, told.exposed, told.step) == pytest.approx((0, 1.5, 0.25 + 2 + 0.5 + 3 + 1.5))
+    told = predict(range(6), found, Times([0, 2.0, 0, 0, 3.0, 0], {0: 1.5, 2: 4.0}, launch=0.5, event=0.25))
+    assert told.between == pytest.approx(0)
+    told = predict((0, 2, 1, 3, 4, 5), found, Times([0, 2.0, 0, 0, 3.0, 0], {0: 1.0, 2: 4.0}, launch=0.5, event=0.25))
+    assert told.between == pytest.approx(0.5 + 0.25)
+
+
 def test_a_collective_that_nobody_waits_for_is_communication():
     told = predict(range(2), started((0, 9)), Times([0, 1.0], {0: 3.0}))
     assert (told.communication, told.exposed, told.step) == (3, 0, 1)
 
 
 def test_beside_products_is_the_mean():
-    times = Times([0, 2.0, 4.0], {0: 10.0}, 1.1, [0, 2.0, 4.0], 0.5)
-    assert times.overlapped() == {0: pytest.approx(11 + 0.5 * 3)}
+    """Those that leave it enough do not delay its last block."""
+    filling = {1: Filling(4.0, 10, 2.0), 2: Filling(4.0, 30, 4.0)}
+    times = Times([0, 6.0, 8.0], {0: 10.0}, 1.1, filling, blocks=20, multiprocessors=100)
+    assert times.overlapped() == {0: pytest.approx(11 + (2 + 0) / 2)}
