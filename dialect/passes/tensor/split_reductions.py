@@ -150,7 +150,19 @@ class SplitReductions(Pass):
             machine = replace(machine, cache=self.cache, wide=0, beside=1)
         with module.context:
             for graph in graph_functions(module):
-                _Graph(graph, machine, gpu).run()
+                if _has_large(graph, machine.least):
+                    _Graph(graph, machine, gpu).run()
+
+
+def _has_large(graph: ir.Operation, least: int) -> bool:
+    """Whether a reduction takes so many elements, of all points together. What is around those that are smaller is not looked at."""
+    for op in (view.operation for view in graph.regions[0].blocks[0].operations):
+        if op.name == "bascule.compute" and is_apart(op):
+            points = magnitude(sizes_of(op))
+            for view in op.regions[0].blocks[0].operations:
+                if view.operation.name == "bascule.reduce" and points * magnitude(sizes_of(view.operation)) >= least:
+                    return True
+    return False
 
 
 class _Graph(GraphWalk):
