@@ -21,6 +21,7 @@ from ..values.scalars import Scalars, element
 Step = Callable[[list[ir.Value]], Sequence[ir.Value]]
 SHORT_STRETCH = 8  # steps below which a sum of their own costs more than it is worth
 UNROLLED = 2  # a loop of no more vectors is unrolled
+STEPS, LANES = 8, 32  # with as many lanes inside or around it, a loop of more steps is not unrolled
 STACK_BYTES = 1 << 16  # a scratch buffer no larger than this lives on the stack
 
 
@@ -66,8 +67,10 @@ def serial_loop(
     step: Step,
     stretches: Stretches | None = None,
     most: int | None = None,
+    inside: int = 1,
 ) -> list[ir.Value]:
-    """`argument` from one bound to the other, one by one, in `stretches` if there are any. `most`: points, where the bounds do not tell."""
+    """`argument` from one bound to the other, one by one, in `stretches` if there are any. `most`: points, where the bounds do not tell.
+    `inside`: lanes of a loop inside."""
     b = e.b
 
     def body(iv: ir.Value, values: list[ir.Value]) -> Sequence[ir.Value]:
@@ -76,7 +79,9 @@ def serial_loop(
 
     ends = e.ix.scalar(bounds[0]), e.ix.scalar(bounds[1])
     points = _distance(*bounds)
-    return _loop(b, ends, 1, most if points is None else points, carried, body, stretches)
+    # A step is registers enough already: unrolled, it is longer to compile, and no faster.
+    rolled = max(inside, e.lanes) >= LANES and (points is None or points > STEPS)
+    return _loop(b, ends, 1, most if points is None else points, carried, body, stretches, rolled)
 
 
 def _distance(lower: Index, upper: Index) -> int | None:
@@ -203,7 +208,10 @@ def walk(
         if k < len(order):
             group = plan.groups[order[k]]
             bounds = (Index(), group_size(e, plan, group))
-            return serial_loop(e, block.arguments[group[-1]], bounds, values, lambda v: inside(k + 1, v), stretches)
+            lanes = plan.width if vector >= 0 else 1
+            return serial_loop(
+                e, block.arguments[group[-1]], bounds, values, lambda v: inside(k + 1, v), stretches, inside=lanes
+            )
         if vector < 0:
             return step(values)
         group = plan.groups[vector]

@@ -91,7 +91,8 @@ class Domain:
         def nest(k: int, values: list[ir.Value]) -> Sequence[ir.Value]:
             if k < len(order):
                 bounds = (Index(), group_size(e, self.loop, groups[order[k]]))
-                return serial_loop(e, self._argument(order[k]), bounds, values, lambda v: nest(k + 1, v))
+                lanes = self.loop.width if self.loop.vector >= 0 else 1
+                return serial_loop(e, self._argument(order[k]), bounds, values, lambda v: nest(k + 1, v), inside=lanes)
             if self.blocked < 0:
                 return step(values)
             argument = self._argument(self.blocked)

@@ -47,7 +47,7 @@ class Stretches:
                 end = b.value("arith.minsi", b.index, [end, upper])
                 return self.close(values, nest(iv, end, span // STRETCH, self.fresh(values)))
 
-            return b.loop(lower, upper, stride, values, stretch)
+            return b.loop(lower, upper, stride, values, stretch, rolled=rolled)
 
         if trips is None or trips > LONG * STRETCH:
             return nest(*bounds, STRETCH * STRETCH, carried)
