@@ -2,12 +2,16 @@
 
 import math
 import os
+import re
 
 import pytest
 import torch
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
+from bascule.dialect.passes.kernel.schedule_kernels import ScheduleKernels
 from bascule.dialect.scheduling.cpu.schedule_form import SHORT
+from bascule.lowering.cpu.jit.modules import lower_kernels
+from bascule.lowering.cpu.values.target import Target
 
 from tests.lowering.cpu.harness import call, check, kernel, loop, runnable_widths, scheduled_and_compiled
 
@@ -334,3 +338,14 @@ def test_roundings_of_long_sums_do_not_add_up(
     of_two = {"sum": 0.2, "welford": 0.02, "softmax": 1 + math.exp(-2.3)}[kind]
     got = outputs[0 if kind == "sum" else 1].double()
     torch.testing.assert_close(got, torch.full_like(got, terms / 2 * of_two), rtol=3e-6, atol=0)
+
+
+@pytest.mark.parametrize("rows, rolled", [(100, True), (4, False)])
+def test_long_sums_in_lanes_stay_rolled(rows, rolled):
+    """The loop over rows, inside of lanes, has LLVM's annotation; a short one has none."""
+    text = reduction("sum", "f32", f"{rows}x64", str(rows), "%k", "%k, %i", "64", "%i")
+    module = ir.Module.parse(text, context())
+    ScheduleKernels(vector_bits=256).run(module)
+    lowered = str(lower_kernels(module, Target(256))[0])
+    loops = re.findall(r"scf\.for .*iter_args.*?scf\.yield [^\n]*\n\s*}( {loop_annotation)?", lowered, re.DOTALL)
+    assert loops and all(bool(annotation) == rolled for annotation in loops)
