@@ -37,7 +37,7 @@ class Member:
     patterns: list[tuple[Access, Pattern]]
     row_dims: tuple[int, ...] = ()
     chunks: Chunks | None = None  # of partial results: how the whole reduction was cut
-    columns: int = 0  # elements that it reads along memory with the domain, less those that it does not
+    columns: int = 0  # elements that its loops read along memory with the domain, less those that they do not
     operands: dict[ir.Value, int] = field(default_factory=dict)  # tensors read -> reads of them
 
     @staticmethod
@@ -92,12 +92,12 @@ class Member:
         return any(TUNED_PRODUCT in loop.op.attributes for loop in self.body.loops)
 
     def reduces_columns(self) -> bool:
-        """Whether its largest reads run along memory with the domain, not with the reduction."""
+        """Whether the largest reads of its loops run along memory with the domain, not with the reduction. Reads outside of them tell nothing."""
         return self.columns > 0
 
     def _vote(self, read: Access, direct: list[bool]) -> None:
         dim = fastest_dim(read.buffer.type)
-        if dim is not None and sum(1 for d in read.buffer.type.shape if d != 1) > 1:
+        if dim is not None and read.times > 1 and sum(1 for d in read.buffer.type.shape if d != 1) > 1:
             elements = min(tensor_bytes(read.buffer) // read.width, self.body.points * read.times)
             self.columns += elements * (1 if direct[dim] else -1)
 

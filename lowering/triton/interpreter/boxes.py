@@ -29,6 +29,7 @@ class Boxes:
     def load(self, op: ir.Operation, places: Sequence[torch.Tensor], active: torch.Tensor) -> torch.Tensor:
         """The boxes that begin at `places` along each dim, of the programs that are `active`."""
         self._check(op)
+        self._check_begin(op, places[-1].reshape(-1).expand(len(active))[active])
         what, rank = self.what, len(self.what["box"])
         offset, inside = torch.tensor(what["start"]), active.reshape([-1] + [1] * rank)
         for dim, (place, size, stride, extent) in enumerate(zip(places, what["sizes"], what["strides"], what["box"])):
@@ -39,6 +40,13 @@ class Boxes:
         inside = inside.expand(len(active), *what["box"])
         value = load(op, Pointer(self.memory, offset, first=self.first), inside)
         return torch.where(inside, value, 0)
+
+    def _check_begin(self, op: ir.Operation, places: torch.Tensor) -> None:
+        """Refuses what the hardware stops at: boxes that begin, along memory, at other places than multiples of 16 bytes."""
+        wrong = places[places * self.memory.flat.itemsize % ALIGNMENT != 0]
+        if len(wrong):
+            told = f"element {int(wrong[0])} of {self.memory.flat.itemsize} bytes, no multiple of 16 bytes"
+            raise error(op, f"has a box that begins at {told}")
 
     def _check(self, op: ir.Operation) -> None:
         """Refuses what the driver would."""

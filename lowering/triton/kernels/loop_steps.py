@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 
+from bascule.dialect.analysis.products.descriptors import ALIGNMENT
 from bascule.dialect.ir.shapes import constant
+from bascule.dialect.ir.types import byte_width
 from bascule.dialect.mlir import ir
 from bascule.dialect.scheduling.gpu.schedule_form import LoopSchedule
 
@@ -98,19 +100,49 @@ class Walk:
         return carried
 
     def _parted(self, first: Tile, end: Tile, carried: Values) -> Values:
-        """The steps from `first` on that are whole, then the rest before `end`, which is masked."""
-        ix, step = self.e.ix, self.e.ix.number(self.schedule.step)
-        steps = ix.op("arith.divui", ix.op("arith.maxsi", ix.op("arith.subi", end, first), ix.number(0)), step)
-        whole = ix.op("arith.addi", first, ix.op("arith.muli", steps, step))
-        carried = self.e.b.loop((first.value, whole.value, step.value), carried, self._step, self.e.stages)
+        """The steps from `first` on that are whole, then the rest before `end`, which is masked. Where boxes of tensor descriptors have to
+        begin at aligned places, whole steps do, and what is before them is in a masked step too."""
+        b, ix, step, aligned = (
+            self.e.b,
+            self.e.ix,
+            self.e.ix.number(self.schedule.step),
+            self.e.ix.number(self._aligned),
+        )
+        begin = first
+        if self._aligned > 1:
+            begin = ix.op("arith.addi", first, ix.number(self._aligned - 1))
+            begin = ix.op("arith.muli", ix.op("arith.divui", begin, aligned), aligned)
+        steps = ix.op("arith.divui", ix.op("arith.maxsi", ix.op("arith.subi", end, begin), ix.number(0)), step)
+        whole = ix.op("arith.addi", begin, ix.op("arith.muli", steps, step))
+        carried = b.loop((begin.value, whole.value, step.value), carried, self._step, self.e.stages)
 
         def rest(start: ir.Value, values: Values) -> Values:
             self.loop.start = start
             position = self._positions(Tile(start))
-            bound = elementwise(self.e.b, lambda p, n: self.e.b.compare("slt", p, n), [position, end])
+            bound = elementwise(b, partial(b.compare, "slt"), [position, end])
+            if begin is not first:
+                inside = elementwise(b, partial(b.compare, "sge"), [position, first])
+                bound = elementwise(b, partial(b.same, "arith.andi"), [bound, inside])
             return self._masked(position, values, bound)
 
-        return self.e.b.loop((whole.value, end.value, step.value), carried, rest)
+        if begin is first:
+            return b.loop((whole.value, end.value, step.value), carried, rest)
+        before = ix.op("arith.subi", begin, step)
+
+        def either(number: ir.Value, values: Values) -> Values:
+            return rest(b.select(b.compare("eq", number, ix.number(0).value), before.value, whole.value), values)
+
+        low = b.select(b.compare("slt", first.value, begin.value), ix.number(0).value, ix.number(1).value)
+        high = b.select(b.compare("slt", whole.value, end.value), ix.number(2).value, ix.number(1).value)
+        return b.loop((low, high, ix.number(1).value), carried, either)
+
+    @cached_property
+    def _aligned(self) -> int:
+        """Of how many points the hardware begins a box at multiples alone, where memory runs along them: at others it stops the kernel, as
+        an illegal instruction (H200, 2026-11-27)."""
+        found = self.e.described.items()
+        runs = [load.operands[0].type.element_type for load, each in found if not each.is_transposed]
+        return max((ALIGNMENT // byte_width(element) for element in runs), default=1)
 
     def _between(self, keys: WalkedKeys, last: int, carried: Values) -> Values:
         """The steps of the walk; step `last`, which is not whole, in a loop that takes it or not. What does not vary in a loop is made before

@@ -314,3 +314,28 @@ def test_the_model_chooses():
     found = torch.compile(layer, backend="bascule", options=options)(x, w, ends)
     assert bascule.counters()["aten"] == before
     check(found, layer(x.double(), w.double(), ends), torch.bfloat16, 64, scale=8)
+
+
+@pytest.mark.parametrize("ends", SUMS.values(), ids=SUMS)
+@pytest.mark.parametrize("one", [False, True])
+def test_sums_in_groups_along_memory(ends, one, descriptors):  # noqa: F811
+    """Boxes of descriptors begin at multiples of 16 bytes, wherever groups do: the interpreter stops at others, as the hardware does."""
+    x, y = matrices(torch.bfloat16, (40, 304), (304, 56))
+    along = y if one else y.t().contiguous().t()
+    multiply = torch.ops.bascule.grouped_mm
+    torch._dynamo.reset()
+    options = {"on_error": "raise", "target": "interpret", "pipeline": PIPELINE}
+    found = torch.compile(lambda x, y, o: multiply(x, y, o), backend="bascule", options=options)(x, along, offsets(*ends))
+    starts = [0, *ends]
+    exact = torch.stack([x.double()[:, a:b] @ y.double()[a:b] for a, b in pairwise(starts)])
+    check(found, exact, torch.bfloat16, 304)
+    assert any(descriptors)
+
+
+@pytest.mark.parametrize("ends", [(3, 70, 71, 130), (8, 16, 16, 130), (1, 2, 3, 4)], ids=str)
+def test_rows_that_memory_runs_along(ends):
+    """Their tiles begin where groups do, at no multiple of 16 bytes."""
+    x, w = matrices(torch.bfloat16, (136, 64), (4, 64, 72))
+    along = x.t().contiguous().t()
+    found, wanted = run(lambda x, w, o: torch.ops.bascule.grouped_mm(x, w, o), along, w, offsets(*ends))
+    check(found, looped(x.double(), w.double(), offsets(*ends)), torch.bfloat16, 64)
