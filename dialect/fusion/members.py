@@ -92,7 +92,7 @@ class Member:
         return any(TUNED_PRODUCT in loop.op.attributes for loop in self.body.loops)
 
     def reduces_columns(self) -> bool:
-        """Whether the largest reads of its loops run along memory with the domain, not with the reduction. Reads outside of them tell nothing."""
+        """Whether the largest reads of its loops run along memory with the domain, not with the reduction; others tell nothing."""
         return self.columns > 0
 
     def _vote(self, read: Access, direct: list[bool]) -> None:

@@ -248,7 +248,8 @@ def exact(x, w, v, o):
 def trained(function, *inputs):
     inputs = [x.detach().clone().requires_grad_() if x.is_floating_point() else x for x in inputs]
     found = function(*inputs)
-    found.backward(torch.linspace(-1, 1, found.numel(), dtype=found.dtype).reshape(found.shape))
+    seed = torch.linspace(-1, 1, found.numel(), dtype=found.dtype, device=found.device)
+    found.backward(seed.reshape(found.shape))
     return [found.detach(), *(x.grad for x in inputs if x.is_floating_point())]
 
 

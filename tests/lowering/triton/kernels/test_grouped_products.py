@@ -325,7 +325,9 @@ def test_sums_in_groups_along_memory(ends, one, descriptors):  # noqa: F811
     multiply = torch.ops.bascule.grouped_mm
     torch._dynamo.reset()
     options = {"on_error": "raise", "target": "interpret", "pipeline": PIPELINE}
-    found = torch.compile(lambda x, y, o: multiply(x, y, o), backend="bascule", options=options)(x, along, offsets(*ends))
+    found = torch.compile(lambda x, y, o: multiply(x, y, o), backend="bascule", options=options)(
+        x, along, offsets(*ends)
+    )
     starts = [0, *ends]
     exact = torch.stack([x.double()[:, a:b] @ y.double()[a:b] for a, b in pairwise(starts)])
     check(found, exact, torch.bfloat16, 304)
@@ -337,5 +339,5 @@ def test_rows_that_memory_runs_along(ends):
     """Their tiles begin where groups do, at no multiple of 16 bytes."""
     x, w = matrices(torch.bfloat16, (136, 64), (4, 64, 72))
     along = x.t().contiguous().t()
-    found, wanted = run(lambda x, w, o: torch.ops.bascule.grouped_mm(x, w, o), along, w, offsets(*ends))
+    found, _ = run(lambda x, w, o: torch.ops.bascule.grouped_mm(x, w, o), along, w, offsets(*ends))
     check(found, looped(x.double(), w.double(), offsets(*ends)), torch.bfloat16, 64)
