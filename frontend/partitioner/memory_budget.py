@@ -228,10 +228,10 @@ class Search(Generic[Plans]):
         for _ in range(ROUNDS):
             choice = self.predicted_within(target, program)
             if choice is None or choice.predicted + min(0, beyond or 0) > (1 + FAR) * budget:
-                lowest = self._coarsest(program)
-                if beyond is not None or lowest is None or lowest.predicted > HOPELESS * budget:
+                fewest = self._coarsest(program)
+                if beyond is not None or fewest is None or fewest.predicted > HOPELESS * budget:
                     return
-                beyond = self.peak_of(lowest).bytes - lowest.predicted
+                beyond = self.peak_of(fewest).bytes - fewest.predicted
                 if beyond >= 0:
                     return
                 target = budget - beyond
