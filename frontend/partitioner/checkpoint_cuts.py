@@ -57,7 +57,7 @@ def _last_readers(step: Step, order: list[Node]) -> dict[Node, int]:
 
 
 def _bytes_across(sizes: list[int], last: list[int]) -> list[int]:
-    """What lies across the cut behind each call: made before, and read after."""
+    """The bytes across the cut behind each call: of values that are made before, and read after."""
     changes = [0] * (len(sizes) + 1)
     for number, (size, end) in enumerate(zip(sizes, last, strict=True)):
         changes[number] += size

@@ -1,6 +1,6 @@
 """When the buffers of a program are needed. Times are numbers of ops of the graph function's block."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...ir.functions import DIES, EXTERN
@@ -61,17 +61,14 @@ def buffers_of(ops: Sequence[ir.Operation], table: ir.SymbolTable, owners: tuple
 
 
 def dying_arguments(
-    graph: ir.Operation, ops: Sequence[ir.Operation], kinds: Collection[str] = (DIES,)
+    graph: ir.Operation, ops: Sequence[ir.Operation], kinds: Sequence[str] = (DIES,)
 ) -> dict[ir.Value, int]:
-    """The tensor arguments whose memory is freed when they are dropped (by an attribute of `kinds`), with the numbers of the ops that use them
-    last."""
+    """The tensor arguments whose memory is freed when they are dropped (by an attribute of `kinds`, those of the first one first), with the
+    numbers of the ops that use them last."""
     arguments = graph.regions[0].blocks[0].arguments
     attributes = graph.attributes["arg_attrs"] if "arg_attrs" in graph.attributes else [{}] * len(arguments)
-    last = {
-        a: 0
-        for a, known in zip(arguments, attributes)
-        if isinstance(a.type, ir.MemRefType) and any(kind in known for kind in kinds)
-    }
+    told = [(a, known) for a, known in zip(arguments, attributes) if isinstance(a.type, ir.MemRefType)]
+    last = {a: 0 for kind in kinds for a, known in told if kind in known}
     for number, op in enumerate(ops):
         for operand in op.operands:
             root = root_of(operand)

@@ -105,7 +105,7 @@ def test_gradients_lie_in_logits_that_were_let_go_of(target, monkeypatch):
             del logits
         views.clear()
         loss.backward()
-        assert bool(views) != keeps
+        assert bool(views) == (target == "cpu" or not keeps)  # on a CPU in the zeros
         found.append((x.grad, w.grad))
         assert not keeps or torch.equal(logits, before)
     assert all(torch.equal(a, b) for each in found[1:] for a, b in zip(found[0], each, strict=True))

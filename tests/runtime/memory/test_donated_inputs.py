@@ -94,8 +94,9 @@ def test_a_loss_beside_its_logits(taken, frames_hook, target, amp):
                 # A sum's terms are rounded to bf16, where they may cancel.
                 atol = 2**-8 * float(theirs.abs().max()) if amp else 2e-4
                 torch.testing.assert_close(mine, theirs, rtol=2e-2 if amp else 1e-3, atol=atol)
-    # The first goes through AOTAutograd; then zeros, and what was made for this call.
-    assert taken == [LETS_GO, True, LETS_GO, LETS_GO, True]
+    # The first goes through AOTAutograd; then zeros, and what was made for this call. Kernels of a GPU take no zeros: there the result may lie
+    # in the logits alone, which are held here.
+    assert taken == ([LETS_GO, True, LETS_GO, LETS_GO, True] if target == "cpu" else [False] * 5)
 
 
 def backward(function, given, keep=False):
