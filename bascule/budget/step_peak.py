@@ -33,7 +33,7 @@ from ..dialect.analysis.memory.live_bytes import Held, LiveBytes, live_bytes
 from ..dialect.host_copies.calls import host_copies
 from ..dialect.ir import context
 from ..dialect.ir.attributes import OperandAttr
-from ..dialect.ir.functions import NULLABLE, OUTPUTS, SYMBOLS, graph_functions
+from ..dialect.ir.functions import NULLABLE, OUTPUTS, SYMBOLS, argument_attributes, graph_functions
 from ..dialect.ir.locations import source_of
 from ..dialect.mlir import ir
 from ..errors import UnsupportedError
@@ -171,9 +171,8 @@ def _nullable(module: ir.Module) -> set[int]:
     """The numbers, among the tensors that a program is given, of those that mostly have no memory."""
     with module.context:
         (graph,) = graph_functions(module)
-        arguments = graph.regions[0].blocks[0].arguments
-        told = list(graph.attributes["arg_attrs"]) if "arg_attrs" in graph.attributes else [{}] * len(arguments)
-        tensors = [kinds for argument, kinds in zip(arguments, told) if isinstance(argument.type, ir.MemRefType)]
+        arguments = zip(graph.regions[0].blocks[0].arguments, argument_attributes(graph), strict=True)
+        tensors = [kinds for argument, kinds in arguments if isinstance(argument.type, ir.MemRefType)]
         return {number for number, kinds in enumerate(tensors) if NULLABLE in kinds}
 
 

@@ -24,7 +24,7 @@ Each has `bascule.shapes`, an array of size maps, one a result, where a result i
 by its name in a table of all only. An argument of dynamic size has `bascule.shape`, its size map.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..mlir import func, ir
@@ -91,6 +91,21 @@ def kernel_op(function: ir.Operation) -> ir.Operation | None:
 def graph_functions(module: ir.Module) -> list[ir.Operation]:
     """The functions with a body that are neither kernels nor ATen operators."""
     return [f for f in functions(module) if len(f.regions[0].blocks) and not is_extern(f) and kernel_op(f) is None]
+
+
+def argument_attributes(function: ir.Operation) -> list:
+    """The attributes of each argument of a function with a body."""
+    if "arg_attrs" in function.attributes:
+        return list(function.attributes["arg_attrs"])
+    return [{}] * len(function.regions[0].blocks[0].arguments)
+
+
+def mark_arguments(function: ir.Operation, numbers: Iterable[int], name: str) -> None:
+    """Puts the unit attribute `name` on the arguments of these `numbers`."""
+    attributes = [{entry.name: entry.attr for entry in told} for told in argument_attributes(function)]
+    for number in numbers:
+        attributes[number][name] = ir.UnitAttr.get()
+    function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(told) for told in attributes])
 
 
 def replace_extern_calls(module: ir.Module, replace: Callable[[ir.Operation, ir.Operation], bool]) -> None:

@@ -107,14 +107,16 @@ def _unwrapped_at_last() -> Callable[[Any], Boxed]:
 
 def _zeros(sizes: torch.Size, dtype: torch.dtype, device: torch.device, format_: Any, bare: bool) -> torch.Tensor:
     """A gradient of zeros, laid out as AOTAutograd takes it; row-major, it has no memory if that is `bare`."""
+    if bare:
+        x = zero_tensor(sizes, dtype=dtype, device=device)
+        if _lies_as(x, format_):
+            return x
     found = getattr(format_, "memory_format", None)
-    if format_ is not None and found is None and all(type(step) is int for step in format_.stride):
-        x = torch.empty_strided(sizes, format_.stride, dtype=dtype, device="meta")
+    if format_ is None or found is not None or not all(type(step) is int for step in format_.stride):
+        x = torch.empty(sizes, dtype=dtype, device=device, memory_format=found or torch.contiguous_format)
     else:
-        x = torch.empty(sizes, dtype=dtype, device="meta", memory_format=found or torch.contiguous_format)
-    if bare and x.is_contiguous():
-        return zero_tensor(sizes, dtype=dtype, device=device)
-    return torch.empty_strided(sizes, x.stride(), dtype=dtype, device=device).zero_()
+        x = torch.empty_strided(sizes, format_.stride, dtype=dtype, device=device)
+    return x.zero_()
 
 
 def _lies_as(x: torch.Tensor, format_: Any) -> bool:

@@ -129,8 +129,8 @@ class Search(Generic[Plans]):
     peaks: dict[Key, Peak[Plans]] = field(default_factory=dict)
     seconds: float = SECONDS  # that the solver has left
     precision: str | None = None  # in which values may be saved: see `lowered_values.py`
-    _cuts: dict[tuple[Step, tuple[Node, ...]], list[Choice]] = field(default_factory=dict)
     link: Link | None = None  # by which values may be moved to the host: see `host_copies.py`
+    _cuts: dict[tuple[Step, tuple[Node, ...]], list[Choice]] = field(default_factory=dict, init=False)
 
     def pair(self, choice: Choice) -> Pair:
         """Forward and backward of a choice."""

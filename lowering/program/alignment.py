@@ -2,7 +2,7 @@
 
 from bascule.dialect.analysis.memory.buffers import ALIASES, Sizes
 from bascule.dialect.ir.attribute_names import UNALIGNED
-from bascule.dialect.ir.functions import functions, graph_functions, kernel_op
+from bascule.dialect.ir.functions import functions, graph_functions, kernel_op, mark_arguments
 from bascule.dialect.ir.shapes import expr
 from bascule.dialect.mlir import ir
 
@@ -29,13 +29,7 @@ def mark_unaligned(module: ir.Module) -> None:
                         if isinstance(operand.type, ir.MemRefType) and not _aligned(operand, sizes):
                             found.setdefault(op.attributes["callee"].value, set()).add(number)
         for name, numbers in found.items():
-            function = kernels[name]
-            old = list(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else None
-            count = len(function.regions[0].blocks[0].arguments)
-            attributes = [{e.name: e.attr for e in entry} for entry in old] if old else [{} for _ in range(count)]
-            for number in numbers:
-                attributes[number][UNALIGNED] = ir.UnitAttr.get()
-            function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in attributes])
+            mark_arguments(kernels[name], numbers, UNALIGNED)
 
 
 def _aligned(value: ir.Value, sizes: Sizes) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ...host_copies.calls import callee, is_on_host
 from ...ir.attribute_names import ARENA
-from ...ir.functions import DIES, OVER, STORAGES, graph_functions, is_extern
+from ...ir.functions import DIES, OVER, STORAGES, argument_attributes, graph_functions, is_extern
 from ...ir.locations import source_of
 from ...ir.shapes import constant, expr, symbol_count
 from ...mlir import ir
@@ -76,8 +76,7 @@ class _Reader:
         self.ops = [op.operation for op in graph.regions[0].blocks[0].operations]
         self.sizes = Sizes(graph, table)
         self.end = len(self.ops) - 1
-        count = len(graph.regions[0].blocks[0].arguments)
-        self.attributes = graph.attributes["arg_attrs"] if "arg_attrs" in graph.attributes else [{}] * count
+        self.attributes = argument_attributes(graph)
 
     def read(self) -> LiveBytes:
         # A user's operator may hold what it returns, which no program counts on; its memory of its own is not the step's.

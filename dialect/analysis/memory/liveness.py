@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ...ir.functions import DIES, EXTERN
+from ...ir.functions import DIES, EXTERN, argument_attributes
 from ...mlir import ir
 from .buffers import ALIASES, root_of
 
@@ -65,9 +65,8 @@ def dying_arguments(
 ) -> dict[ir.Value, int]:
     """The tensor arguments whose memory is freed when they are dropped (by an attribute of `kinds`, those of the first one first), with the
     numbers of the ops that use them last."""
-    arguments = graph.regions[0].blocks[0].arguments
-    attributes = graph.attributes["arg_attrs"] if "arg_attrs" in graph.attributes else [{}] * len(arguments)
-    told = [(a, known) for a, known in zip(arguments, attributes) if isinstance(a.type, ir.MemRefType)]
+    arguments = zip(graph.regions[0].blocks[0].arguments, argument_attributes(graph), strict=True)
+    told = [(a, known) for a, known in arguments if isinstance(a.type, ir.MemRefType)]
     last = {a: 0 for kind in kinds for a, known in told if kind in known}
     for number, op in enumerate(ops):
         for operand in op.operands:

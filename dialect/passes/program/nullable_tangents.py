@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...ir.functions import DIES, NULLABLE, TANGENT, graph_functions, kernel_op
+from ...ir.functions import DIES, NULLABLE, TANGENT, argument_attributes, graph_functions, kernel_op, mark_arguments
 from ...mlir import ir
 from ...scheduling.gpu.schedule_form import LoopSchedule, from_attribute
 from ..base import BUFFERS, Pass, check_target
@@ -32,14 +32,13 @@ class NullableTangents(Pass):
                 self._decide(graph, table)
 
     def _decide(self, graph: ir.Operation, table: ir.SymbolTable) -> None:
-        told = graph.attributes["arg_attrs"] if "arg_attrs" in graph.attributes else ()
-        for number, argument in enumerate(graph.regions[0].blocks[0].arguments):
-            if number < len(told) and TANGENT in told[number]:
+        arguments = zip(graph.regions[0].blocks[0].arguments, argument_attributes(graph), strict=True)
+        for number, (argument, told) in enumerate(arguments):
+            if TANGENT in told:
                 readers = None if self.target == "cpu" else _readers(argument, table)
-                _put(graph, number, DIES if readers is None else NULLABLE)
+                mark_arguments(graph, [number], DIES if readers is None else NULLABLE)
                 for function, numbers in (readers or {}).items():
-                    for each in numbers:
-                        _put(function, each, NULLABLE)
+                    mark_arguments(function, numbers, NULLABLE)
 
 
 def _readers(argument: ir.Value, table: ir.SymbolTable) -> Places | None:
@@ -68,12 +67,3 @@ def _loops(loops: Sequence[LoopSchedule]) -> Iterator[LoopSchedule]:
     for loop in loops:
         yield loop
         yield from _loops(loop.loops)
-
-
-def _put(function: ir.Operation, number: int, name: str) -> None:
-    """Puts the unit attribute `name` on an argument."""
-    count = len(function.regions[0].blocks[0].arguments)
-    told = list(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else [{}] * count
-    attributes = [{entry.name: entry.attr for entry in each} for each in told]
-    attributes[number][name] = ir.UnitAttr.get()
-    function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in attributes])

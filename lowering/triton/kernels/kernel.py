@@ -21,7 +21,7 @@ from bascule.dialect.analysis.bodies.structural_equality import form_of
 from bascule.dialect.analysis.products.segments import Segments
 from bascule.dialect.ir.attribute_names import UNALIGNED
 from bascule.dialect.ir.builders import symbols_of
-from bascule.dialect.ir.functions import NULLABLE, kernel_op
+from bascule.dialect.ir.functions import NULLABLE, argument_attributes, kernel_op
 from bascule.dialect.ir.shapes import constant, expr, size_map
 from bascule.dialect.ir.types import byte_width
 from bascule.dialect.mlir import ir
@@ -103,7 +103,7 @@ class KernelFunction:
         self.arguments = list(function.regions[0].blocks[0].arguments)
         self.symbols = symbols_of(function)
         self.memrefs = self.arguments[len(self.symbols) :]
-        kinds = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else ()
+        kinds = argument_attributes(function)
         self.loose = [argument for argument, kind in zip(self.arguments, kinds) if UNALIGNED in kind]
         self.nullable = [argument for argument, kind in zip(self.arguments, kinds) if NULLABLE in kind]
         self._check_hazards()
