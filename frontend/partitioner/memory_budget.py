@@ -221,9 +221,8 @@ class Search(Generic[Plans]):
         """Choices around `budget` bytes. What a prediction does not tell of the plans is about the same for choices that are alike."""
         low, high = 0, self.usual.predicted  # targets for which the peak is too low, or too high
         usual, seen = self.usual_peak, set[Key]()
-        beyond = (
-            usual.bytes - self.usual.predicted if usual.exact else None
-        )  # by what plans have more than is predicted
+        # By what plans have more than is predicted.
+        beyond = usual.bytes - self.usual.predicted if usual.exact else None
         target = budget - (int(UNSURE * budget) if beyond is None else beyond)
         for _ in range(ROUNDS):
             choice = self.predicted_within(target, program)

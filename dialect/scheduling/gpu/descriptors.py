@@ -20,9 +20,8 @@ def described(domain: Domain, found: Contraction) -> list[int]:
         return []
     sides = [(found.x, found.rows), (found.y, found.columns)]
     if any(domain.plans[loop].segments for loop in domain.inner) and not found.x.adjacent(found.loop.indices[-1]):
-        del sides[
-            0
-        ]  # memory runs along rows, whose tiles begin where data says: at no multiple of what the hardware asks for
+        # Memory runs along rows, whose tiles begin where data says: at no multiple of what the hardware asks for.
+        del sides[0]
     batch = [[domain.indices[place]] for place in found.batch]
     runs = [(operand, [*batch, [domain.indices[place] for place in places]]) for operand, places in sides]
     return [number for operand, sides in runs for number in numbers(domain, found.loop, operand, sides)]
