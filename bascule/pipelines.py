@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from bascule.frontend.aot.matmul_precision import allows_tf32
+from bascule.frontend.fx.matmul_precision import allows_tf32
 
 from .errors import UserError
 from .options import Options

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bascule.frontend.aot.matmul_precision import allows_tf32
+from bascule.frontend.fx.matmul_precision import allows_tf32
 
 from ..dialect.analysis.memory.lone_products import LoneProduct
 from ..dialect.analysis.memory.matmul_operands import Product

@@ -5,7 +5,7 @@ from time import perf_counter
 from typing import Any
 
 from bascule.frontend.aot.graph_key import NotKeyed
-from bascule.frontend.aot.matmul_precision import matmul_settings
+from bascule.frontend.fx.matmul_precision import matmul_settings
 from bascule.runtime.kernels.cuda_driver import device_name
 
 from ..cache.disk.entry_paths import SCHEDULES

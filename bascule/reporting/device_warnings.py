@@ -10,7 +10,7 @@ from functools import cache
 import torch
 from torch.fx import GraphModule
 
-from bascule.frontend.aot.matmul_precision import allows_tf32
+from bascule.frontend.fx.matmul_precision import allows_tf32
 
 from ..compat.tensors.pytree import tree_leaves
 

@@ -20,8 +20,8 @@ from bascule.compat.tensors.fake_tensors import FakeTensor
 from bascule.compat.tensors.functorch import peek_interpreter_stack
 
 from ..fx.custom_operators import told_of_operator
+from ..fx.matmul_precision import matmul_settings
 from ..fx.storages import storage
-from .matmul_precision import matmul_settings
 from .process_groups import GROUPED, processes, told_of_mesh
 
 _MODULES = {"torch", "operator", "_operator", "math", "builtins"}  # where functions in a graph come from

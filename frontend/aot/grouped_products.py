@@ -12,8 +12,8 @@ import torch
 from bascule.dialect.analysis.products.looped_products import LoopedProduct
 from torch import Tensor
 
+from ..fx.matmul_precision import allows_tf32
 from .declared_decompositions import Declared
-from .matmul_precision import allows_tf32
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 

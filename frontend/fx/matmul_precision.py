@@ -13,6 +13,11 @@ def allows_tf32() -> bool:
     return torch.backends.cuda.matmul.fp32_precision == TF32
 
 
+def convolutions_are_alike() -> bool:
+    """Whether cuDNN's convolutions of f32 may round their factors as cuBLAS may."""
+    return (torch.backends.cudnn.conv.fp32_precision == TF32) == allows_tf32()
+
+
 def matmul_settings() -> list[Any]:
     """Settings by which products on a CPU and on a GPU may take fewer bits of factors and sums."""
     cuda = torch.backends.cuda.matmul
