@@ -100,7 +100,9 @@ _TABLE = (
         needs=("fused-products",),
         interpreted=True,
     ),
-    FxPass("pad-products", ("joint", "inference"), "fx_passes.pad_mm:pad_products"),
+    FxPass("peel-biases", ("joint", "final"), "fx_passes.conv_bias:peel_biases", interpreted=True),
+    FxPass("multiply-tiles", ("joint", "final"), "fx_passes.tiled_convolutions:multiply_tiles", interpreted=True),
+    FxPass("pad-products", ("joint", "inference", "final"), "fx_passes.pad_mm:pad_products"),
     FxPass("gather-permuted-rows", ("joint",), "fx_passes.permuted_rows:gather_permuted_rows"),
     FxPass("drop-known-masks", ("joint", "inference"), "fx_passes.known_masks:drop_known_masks"),
     FxPass("narrow-sorts", ("joint", "inference"), "fx_passes.narrow_sorts:narrow_sorts", interpreted=True),
@@ -128,7 +130,6 @@ _TABLE = (
         "freezing.conv_weight_layout:lay_out_convolution_weights",
         on_module=True,
     ),
-    FxPass("peel-biases", ("joint", "final"), "fx_passes.conv_bias:peel_biases"),
     FxPass("recompute-activation-masks", ("joint",), "partitioner.recompute_activation_masks:recompute_masks"),
     FxPass(
         "save-extremes",

@@ -12,6 +12,7 @@ from bascule.frontend.fx_passes.open_attentions import open_attentions
 from bascule.frontend.fx_passes.pad_mm import pad_products
 from bascule.frontend.fx_passes.part_batch_sums import part_batch_sums
 from bascule.frontend.fx_passes.seed_dropout import seed_dropouts
+from bascule.frontend.fx_passes.tiled_convolutions import multiply_tiles
 from bascule.frontend.partitioner.attention_statistics import save_attention_statistics
 from bascule.frontend.partitioner.recompute_activation_masks import recompute_masks
 from torch.nn import functional as F
@@ -83,6 +84,10 @@ def convolution(x, w, b):
     return torch.tanh(F.conv2d(x, w, b))
 
 
+def patches(x, w):
+    return torch.tanh(F.conv2d(x.sin(), w, stride=4))
+
+
 def indexed_by_data(x, i):
     return x.masked_select(x > 0)[i] * 2
 
@@ -97,7 +102,9 @@ def sorted_experts(x):
 
 
 CONVOLUTION = ((2, 4, 9, 8), (6, 4, 3, 3), (6,))
+PATCHES = ((2, 3, 9, 8), (6, 3, 4, 4))
 PRODUCT = ((24, 16), (16, 37))
+UNALIGNED = ((6, 3, 9, 8), (13, 3, 4, 4))
 BIASED = (*[(2, 3, 20, 16)] * 3, (1, 3, 20, 20))
 SHARED = (*[(5, 2, 20, 16)] * 3, (1, 2, 20, 20))
 HALF = {"dtype": torch.bfloat16}
@@ -143,6 +150,7 @@ PROGRAMS = {
     "merge-equal-nodes": Program(lambda x: x.exp().sin() + x.exp(), leaves((4, 6))),
     "part-batch-sums": Program(twice, leaves(*SHARED, **HALF), tolerance={"rtol": 0.05, "atol": 0.05}),
     "open-attentions": Program(attention, leaves(*BIASED, **HALF), tolerance={"rtol": 0.05, "atol": 0.05}),
+    "multiply-tiles": Program(patches, leaves(*PATCHES, dtype=torch.float64)),
     "pad-products": Program(torch.mm, leaves(*PRODUCT, **HALF), tolerance=ROUNDED),
     "gather-permuted-rows": Program(
         lambda x, k: x.sin()[k.argsort() // 2].cos(), lambda: [torch.randn(4, 6, requires_grad=True), torch.randn(8)]
@@ -188,11 +196,17 @@ ALSO = {
     "open-attentions": Program(
         attention, constants(*BIASED, **HALF), trains=False, tolerance={"rtol": 0.05, "atol": 0.05}
     ),
-    "pad-products": Program(torch.mm, constants(*PRODUCT, **HALF), trains=False, tolerance=ROUNDED),
+    "pad-products": Program(
+        lambda a, b, x, w: (a @ b, patches(x, w)),
+        constants(*PRODUCT, *UNALIGNED, **HALF),
+        trains=False,
+        tolerance=ROUNDED,
+    ),
     "drop-known-masks": Program(
         expert_masks, constants((4, 6), (6, 2)), trains=False, tolerance={"rtol": 1e-4, "atol": 1e-5}
     ),
     "narrow-sorts": Program(sorted_experts, constants((24, 6)), trains=False),
+    "multiply-tiles": Program(patches, constants(*PATCHES, dtype=torch.float64), trains=False),
     "peel-biases": Program(convolution, constants(*CONVOLUTION), trains=False, tolerance={"rtol": 1e-4, "atol": 1e-5}),
 }
 
@@ -200,6 +214,7 @@ ALSO = {
 def as_on_a_gpu(monkeypatch: Any) -> None:
     """Passes meant for GPUs change graphs on a CPU, products and sorts of small sizes among these."""
     for function in (
+        multiply_tiles,
         narrow_sorts.narrow_sorts,
         open_attentions,
         pad_products,

@@ -36,12 +36,13 @@ def test_stages_have_passes_in_the_order_of_the_table():
             "merge-equal-nodes",
             "part-batch-sums",
             "open-attentions",
+            "peel-biases",
+            "multiply-tiles",
             "pad-products",
             "gather-permuted-rows",
             "drop-known-masks",
             "narrow-sorts",
             "narrow-pooling-indices",
-            "peel-biases",
             "recompute-activation-masks",
         ),
         *(
@@ -52,7 +53,7 @@ def test_stages_have_passes_in_the_order_of_the_table():
             "mark-data-dependent-operators",
         ),
     ]
-    assert [each.name for each in passes_at("final")] == ["peel-biases"]
+    assert [each.name for each in passes_at("final")] == ["peel-biases", "multiply-tiles", "pad-products"]
     assert {each.name for stage in STAGES for each in passes_at(stage)} == {*PASSES}
 
 
