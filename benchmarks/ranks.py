@@ -24,6 +24,7 @@ from . import measure
 from .rank_models import ALIKE, MODELS, SIZES, TINY, WAYS, Size
 
 COMPILERS = ("eager", "inductor", "inductor_overlap", "bascule")
+PROFILED = 9  # steps, one by one
 UNEVEN = 3  # steps with batches of several sizes; their losses and the first step's are compared
 Span = tuple[float, float]  # us, from its start to its end
 TOLERANCE = {torch.bfloat16: 2e-2, torch.float32: 1e-4}  # of a loss, relative
@@ -160,11 +161,13 @@ def _times(step: Callable, ids: torch.Tensor, steps: int, device: str) -> dict[s
     return told
 
 
-def _communication(step: Callable, ids: torch.Tensor) -> dict[str, float]:
+def _communication(step: Callable, ids: torch.Tensor) -> dict[str, Any]:
     """Of a step after another on this rank, in ms: collectives from when the last of their ranks has come, the part of them beside which nothing
-    else runs, and what this rank waits for others before; the medians of three steps."""
-    told = [_profiled(step, ids) for _ in range(3)]
-    return {name: statistics.median(one[name] for one in told) for name in told[0]}
+    else runs, and what this rank waits for others before; medians, and of the part the least and the most."""
+    told = [_profiled(step, ids) for _ in range(PROFILED)]
+    exposed = [one["exposed_ms"] for one in told]
+    medians = {name: statistics.median(one[name] for one in told) for name in told[0]}
+    return {**medians, "exposed_ms_range": [min(exposed), max(exposed)]}
 
 
 def _profiled(step: Callable, ids: torch.Tensor) -> dict[str, float]:

@@ -2,7 +2,9 @@
 
 import warnings
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 
 import torch
 import torch.distributed as dist
@@ -28,7 +30,10 @@ def predictions(
     model: str, way: str, passes: dict[str, str] | None = None, ranks: int = 8, **changed: int
 ) -> Sequence[Overlap]:
     """Prediction for the forward and the backward of `model` on a GPU, distributed as `way` says. `passes`: name -> text of those that
-    are to have options. `changed`: fields of its size."""
+    are to have options. `changed`: fields of its size. In a process of its own where this one has a group of ranks."""
+    if dist.is_initialized():
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            return pool.submit(predictions, model, way, passes, ranks, **changed).result()
     size = replace(SIZES[model], **changed)
     default = up_to("program", Options(), {"target": "cuda", "capability": 90})
     told = [(passes or {}).get(stage.name, stage.spelling()) for stage in default.stages]
