@@ -10,7 +10,9 @@ from torch.fx import Graph, GraphModule, Node
 from bascule.frontend.fx.graph_ends import inputs_of, outputs_of
 from bascule.frontend.fx.node_calls import written_by
 from bascule.frontend.fx.stack_traces import location_of
+from bascule.lowering.program.aten_calls import SEEDED
 from bascule.runtime.cudagraphs.recording import Direction, Input, Recording
+from bascule.runtime.modules.dropout_seeds import seeds_of
 
 from ..compat.operators.schemas import OpOverload
 from .unsafe_operators import on_gpu, tensors
@@ -103,9 +105,9 @@ def recording_of(
             for node in inputs
         ),
         outputs=tuple(_trace(x) if isinstance(x, Node) else None for x in outputs),
-        static=tuple(n for n, (node, _) in numbered if _stays(node)),
+        static=tuple(n for n, (node, _) in numbered if _stays(node) and not _is_seed(node)),
         written=tuple(n for n, (node, _) in numbered if node in writers),
-        host=tuple(n for n, (_, x) in numbered if isinstance(x, torch.Tensor) and not on_gpu(x)),
+        host=tuple(n for n, (node, x) in numbered if isinstance(x, torch.Tensor) and (not on_gpu(x) or _is_seed(node))),
         sized=tuple(n for n, (_, x) in numbered if isinstance(x, torch.Tensor) and _is_dynamic(x)),
         integers=tuple(n for n, (_, x) in numbered if isinstance(x, int | torch.SymInt)),
         constants=constants,
@@ -150,6 +152,12 @@ def _is_dynamic(x: torch.Tensor) -> bool:
 
 def _stays(node: Node) -> bool:
     return MARK in node.meta and node.meta[MARK].static and isinstance(node.meta.get("val"), torch.Tensor)
+
+
+def _is_seed(node: Node) -> bool:
+    """Whether an input is what a forward drew for a dropout, which is on the host if that was not recorded, whatever the trace says."""
+    readers = [user for user in node.users if str(user.target) in SEEDED]
+    return any(user.args[place] is node for user in readers for place in seeds_of(user.target))
 
 
 def _called(node: Node) -> str:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from bascule.frontend.fx.graph_ends import inputs_of
 from bascule.runtime.cudagraphs.recording import Recording
-from torch._subclasses import FakeTensor
+from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_map_only
 
@@ -90,6 +90,23 @@ def test_work_that_stays_on_the_cpu_runs_by_itself():
     assert "writes to 'count', a tensor on the CPU" in str(decided(gm))
     all_of_it = traced(writes_on_the_cpu, (4,), (), (), devices=["cpu"] * 3)
     assert host_work(all_of_it.graph, replayed=True) == {}
+
+
+def test_seeds_of_a_dropout_are_moved_before():
+    """They are on the host where the forward was not recorded, and nobody keeps them where they are."""
+    backward = torch.ops.aten._scaled_dot_product_efficient_attention_backward.default
+    graph = torch.fx.Graph()
+    names = ("gradient", "query", "key", "value", "bias", "out", "lse", "seed", "offset")
+    inputs = [graph.placeholder(name) for name in names]
+    made = graph.call_function(backward, (*inputs, 0.1, [True, True, True, False]))
+    graph.output((made,))
+    on_gpu = FakeTensor(FakeTensorMode(), torch.empty(2, 3, 8, 8, device="meta"), torch.device("cuda:0"))
+    for node in (*inputs, made):
+        node.meta["val"] = on_gpu
+    gm = torch.fx.GraphModule({}, graph)
+    mark(gm, [True] * len(names), list(names))
+    recording = decided(gm, "backward")
+    assert recording.host == (7, 8) and recording.static == (0, 1, 2, 3, 4, 5, 6)
 
 
 def test_what_a_gpu_computes_is_moved_before_it_is_written():

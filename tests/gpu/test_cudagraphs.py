@@ -333,3 +333,28 @@ def test_ten_thousand_replays_keep_no_memory():
 def test_explained():
     text = str(bascule.explain(lambda x, w: torch.sin(x) @ w, randn(8, 8), randn(8, 8), options={"cudagraphs": True}))
     assert "CUDA graph: replayed" in text and "arena of" in text
+
+
+def test_a_backward_may_run_for_the_first_time_after_its_forward_was_recorded():
+    """PyTorch's memory-efficient attention has the seeds of its dropout on the host, and on the GPU where it is recorded. A gradient of v fits the
+    result, which is linear in v, only if the same elements were dropped."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 4, 128, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
+    bias = torch.randn(1, 4, 128, 128, device="cuda", dtype=torch.bfloat16)
+
+    def run(q, k, v):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, bias, dropout_p=0.5).float()
+
+    options = {"on_error": "raise", "cudagraphs": True, "cache": False}
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.EFFICIENT_ATTENTION):
+        call = torch.compile(run, backend="bascule", options=options)
+        for number in range(6):
+            torch.compiler.cudagraph_mark_step_begin()
+            y = call(q, k, v)
+            if number < 3:  # the forward alone is warmed up, recorded, replayed
+                continue
+            t = torch.randn_like(y)
+            (gradient,) = torch.autograd.grad(y, [v], t)
+            told, known = (gradient.double() * v.double()).sum(), (y.double() * t.double()).sum()
+            assert abs(told - known) <= 0.02 * (y.double() * t.double()).norm()
