@@ -336,8 +336,8 @@ def test_explained():
 
 
 def test_a_backward_may_run_for_the_first_time_after_its_forward_was_recorded():
-    """PyTorch's memory-efficient attention has the seeds of its dropout on the host, and on the GPU where it is recorded. A gradient of v fits the
-    result, which is linear in v, only if the same elements were dropped."""
+    """PyTorch's memory-efficient attention has the seeds of its dropout on the host, and on the GPU where it is recorded. A gradient of v fits
+    the result, which is linear in v, only if the same elements were dropped."""
     torch._dynamo.reset()
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 4, 128, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
