@@ -2,8 +2,8 @@
 
 An operator with a rule is never decomposed: a rule builds a composite operator for a tenth of what tracing its parts costs, and the
 operators that stay whole for ATen have rules too.
-The tables are PyTorch's. It has none for the backward of a weight norm, and none for
-random numbers of a state that is an input (`rngprims.philox_rand`): those stand here.
+The tables are PyTorch's. It has none for the backward of a weight norm, none for random numbers of a state that is an input
+(`rngprims.philox_rand`), and one that loses NaN (the backward of `smooth_l1_loss`): those stand here.
 """
 
 from collections.abc import Callable, Sequence
@@ -94,6 +94,7 @@ _MORE = (
 # backward instead of a result as large as the input; or what stands for two (the normalized row for the row and its mean).
 _ALWAYS = (aten._log_softmax.default, aten._softmax.default, aten.native_layer_norm_backward.default)
 
+_MEAN = 1  # of the reductions of ATen's losses
 _STREAM = -0x61C8864680B583EB  # the golden ratio of 2**64: neighbouring offsets of one seed are streams far apart
 _OFFSETS = 4  # what an operator adds to the offset; a generator takes multiples of 4
 
@@ -131,7 +132,17 @@ def _philox_rand(
     return numbers.to(dtype or torch.float32), torch.full((), _OFFSETS, dtype=torch.int64, device=seed.device)
 
 
+def _smooth_l1_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int, beta: float) -> Tensor:
+    """PyTorch's own takes NaN for a large difference, of no sign: its slope would be 0, where eager's is NaN."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    difference = x.to(wide) - target.to(wide)
+    scaled = grad.to(wide) / x.numel() if reduction == _MEAN else grad.to(wide)
+    slope = torch.where(difference.abs() >= beta, torch.sign(difference), difference / beta)
+    return (scaled * slope).to(x.dtype)
+
+
 _OWN: dict[OpOverload, Callable] = {
+    aten.smooth_l1_loss_backward.default: _smooth_l1_loss_backward,
     aten._weight_norm_interface_backward.default: _weight_norm_backward,
     torch.ops.rngprims.philox_rand.default: _philox_rand,
 }

@@ -37,7 +37,18 @@ UNARY = """
     1 / {x}; {x} / 3; torch.fmod({x}, 0.75); torch.remainder({x}, 0.75); torch.lgamma({x}); torch.special.i0({x}); torch.logit({x}, 0.1);
     {x}.to(torch.bool); {x}.to(torch.float16); {x}.to(torch.bfloat16); {x}.to(torch.float32);
     {x}.nan_to_num().clamp(-100, 100).to(torch.int32);
-    {x}.nan_to_num().clamp(0, 100).to(torch.uint8); {x}.nan_to_num().clamp(-100, 100).to(torch.int64)
+    {x}.nan_to_num().clamp(0, 100).to(torch.uint8); {x}.nan_to_num().clamp(-100, 100).to(torch.int64);
+    F.softshrink({x}, 0.7); F.hardshrink({x}, 0.7); F.tanhshrink({x}); F.hardtanh({x}, -0.7, 0.7); {x} ** -0.5; {x} ** -2; {x} ** 0
+"""
+# A number that is none, or infinite, or none of the dtype's, as the user's argument.
+NUMBERS = ("float('nan')", "float('inf')", "-float('inf')", "-0.0", "1e-320", "2.5")
+BY_NUMBERS = """
+    {x} + {n}; {x} * {n}; {x} / {n}; {n} / {x}; {x} ** {n}; {n} ** {x}; torch.clamp({x}, {n}); torch.clamp({x}, max={n}); {x} == {n}; {x} < {n};
+    torch.where({x} > 0, {x}, {n}); {x}.masked_fill({x} > 0, {n}); torch.add({x}, {x}, alpha={n});
+    torch.lerp({x}, {x} + 1, {n}); F.threshold({x}, {n}, 1.0); F.threshold({x}, 0.5, {n}); F.leaky_relu({x}, {n});
+    torch.nan_to_num({x}, {n}, {n});
+    torch.fmod({x}, {n}); torch.remainder({x}, {n}); torch.xlogy({x}, {n}); torch.xlogy({n}, {x}); torch.copysign({x}, {n}); F.elu({x}, {n});
+    torch.full_like({x}, {n}) + {x}; F.pad({x}, (1, 1), value={n})
 """
 BINARY = """
     {x} + {y}; {x} - {y}; {x} * {y}; {x} / {y}; torch.fmod({x}, {y}); torch.remainder({x}, {y}); torch.div({x}, {y}, rounding_mode='floor');
@@ -46,13 +57,19 @@ BINARY = """
     torch.minimum({x}, {y}); torch.fmax({x}, {y}); torch.fmin({x}, {y}); torch.hypot({x}, {y}); torch.logaddexp({x}, {y});
     torch.heaviside({x}, {y});
     {x} == {y}; {x} < {y}; {x} >= {y}; torch.where({x} > {y}, {x}, {y}); torch.xlogy({x}, {y}); torch.clamp({x}, max={y});
-    torch.nextafter({x}, {y})
+    torch.nextafter({x}, {y}); torch.lerp({x}, {y}, 0.3); F.l1_loss({x}, {y}, reduction='none');
+    F.mse_loss({x}, {y}, reduction='none'); F.smooth_l1_loss({x}, {y}, reduction='none', beta=0.7);
+    F.huber_loss({x}, {y}, reduction='none', delta=0.7); F.soft_margin_loss({x}, {y}, reduction='none');
+    F.binary_cross_entropy_with_logits({x}, {y}, reduction='none'); F.poisson_nll_loss({x}, {y}, reduction='none');
+    F.kl_div({x}, {y}, reduction='none'); F.hinge_embedding_loss({x}, {y}, reduction='none'); F.prelu({x}, {y}[:1, :1].flatten())
 """
 EXTREMES = """
     {x}.amax(1); {x}.amin(0); {x}.argmax(1); {x}.argmin(1); {x}.max(1).indices; {x}.min(0).values; {x}.cummax(1).indices;
     {x}.cummin(1).values;
     {x}.sort(1, stable=True).values; {x}.sort(1, stable=True).indices; {x}.any(1); {x}.all(0); {x}.count_nonzero(1);
-    torch.norm({x}, float('inf'), 1)
+    torch.norm({x}, float('inf'), 1);
+    F.max_pool2d(torch.where({x} > 1, {x}, -float('inf'))[None], (1, 3), 1, (0, 1), 2, return_indices=True)[1];
+    F.max_pool2d(torch.where({x} > 1, {x}, -float('inf'))[None], (1, 3), 1, (0, 1), 2)
 """
 SUMS = """
     {x}.sum(1); {x}.prod(1); {x}.cumsum(1); {x}.nansum(1); {x}.mean(0); {x}.logsumexp(1); torch.softmax({x}, 1); torch.log_softmax({x}, 1);
@@ -257,11 +274,13 @@ def draw(random: Random) -> Special:
     dtype = random.choice([*FLOATS, *FLOATS, *WHOLE])
     extremes = True
     if dtype in FLOATS:
-        family = random.choice([UNARY, UNARY, BINARY, BINARY, EXTREMES, SUMS])
+        family = random.choice([UNARY, UNARY, BINARY, BINARY, BY_NUMBERS, EXTREMES, SUMS])
         extremes = family is not SUMS
     else:
         family = random.choice([WHOLE_STEPS, WHOLE_STEPS if dtype in ("uint8", "bool") else SIGNED_STEPS])
     steps = [random.choice(_steps(family))]
+    if family is BY_NUMBERS:
+        steps[0] = steps[0].replace("{n}", random.choice(NUMBERS))
     if dtype == "float64" and "hardsigmoid" in steps[0]:  # eager's gradient has a constant of f32
         dtype = "float32"
     if family is EXTREMES and dtype in FLOATS and random.random() < 0.5:
@@ -275,5 +294,5 @@ def draw(random: Random) -> Special:
         gradients=random.random() < 0.5,
         target=random.choice(TARGETS),
         numerics=random.choice(["f32", "eager"]),
-        elementwise=family is UNARY or family is BINARY,
+        elementwise=family in (UNARY, BINARY, BY_NUMBERS) and "F.pad" not in steps[0],
     )

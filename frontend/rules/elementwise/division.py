@@ -126,11 +126,13 @@ def power(a: Scalar, b: Scalar) -> Scalar:
 
 def power_beyond(x: Scalar, exponent: float) -> Scalar:
     """x to an `exponent` that is no number of the dtype: to the nearest that is one, and once more to the rest, exp(rest log x). Alone, the
-    nearest is off by up to half a unit for each unit of log x.
+    nearest is off by up to half a unit for each unit of log x. One too small for the dtype is its least: to the power of 0 even 0 and NaN are 1.
     """
     nearest = torch.tensor(exponent, dtype=x.dtype).item()
+    if abs(nearest) < (least := torch.finfo(x.dtype).tiny):
+        return power(x, x.like(math.copysign(least, exponent)))
     result = power(x, x.like(nearest))
-    if nearest == exponent or math.isinf(nearest) or nearest == math.floor(nearest):
+    if nearest == exponent or not math.isfinite(nearest) or nearest == math.floor(nearest):
         return result  # nothing is left, or a whole power, which is one of negative numbers too
     more = result + result * (x.log() * (exponent - nearest))
     return select(result.eq(0.0) | result.isinf(), result, more)

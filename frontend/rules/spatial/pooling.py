@@ -15,7 +15,7 @@ from bascule.dialect.mlir import arith, ir
 from ...conversion.context import Conversion
 from ...conversion.index_maps import Expr, delinearize, dim, dims, linearize
 from ...conversion.registry import rule
-from ..support.index_values import as_index, as_integer, both, clamped, compare, extent, when
+from ..support.index_values import as_index, as_integer, both, compare, extent, when
 from ..support.operands import dtype_of_result, finish, read, tensor_dtype
 from ..support.scalars import UNSIGNED, Scalar, opmath, scalar_type
 
@@ -62,6 +62,11 @@ class Windows:
         if over is None or over > 0:
             conditions.append(compare("lt", place, extent(c, self.size)))
         return conditions
+
+    def first_inside(self, c: Conversion, place: ir.Value) -> ir.Value:
+        """`place`, or the first one of its window that is none of the border: where all elements are -inf, the border's is the first of them."""
+        (after_border,) = c.apply([dim(0) % self.dilation], [place])
+        return arith.MinSIOp(arith.MaxSIOp(place, after_border).result, extent(c, self.size - 1)).result
 
     @property
     def cover(self) -> int:
@@ -157,8 +162,7 @@ def max_pool(c: Conversion, x: ir.Value, kernel, stride, padding, dilation, rank
         k = delinearize(dim(len(at)), shape, len(at) + 1)
         index = [w.place(dim(lead + i), k[i]) for i, w in enumerate(windows)]
         places = c.apply(index, [*at, first])
-        # Where all elements are -inf the first position may be one of the border.
-        inside = [clamped(p, extent(c, w.size - 1)) if w.padding else p for p, w in zip(places, windows)]
+        inside = [w.first_inside(c, p) if w.padding else p for p, w in zip(places, windows)]
         return c.apply([linearize(dims(rank), sizes[lead:])], inside)[0]
 
     return largest(c, dtype, shape, elements, place)
