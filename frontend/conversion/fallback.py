@@ -52,6 +52,8 @@ def fall_back(c: Conversion, arguments: Sequence[Any], reason: str) -> Tensors:
     if operator in STORAGE_OFFSETS:  # which count from the argument's first element here and from the storage's in ATen
         raise unsupported(c.op, c.operator, reason)
     if operator is not None:
+        if any(map(_is_symbolic_float, arguments, operator._schema.arguments)):  # the host has it between two graphs
+            raise unsupported(c.op, c.operator, f"{reason}; ATen takes it from the host")
         if operator._schema.is_mutable:
             return _functional(c, operator, arguments, reason)
         if only_begins(operator) and not _is_waited_for(c.op):
@@ -74,6 +76,14 @@ def _functional(c: Conversion, operator: OpOverload, arguments: Sequence[Any], r
         encode(argument, operands)
     mutates = [operands.index(tensor) for tensor in tensors]
     return call(c.externs, c.operator, arguments, c.results, c.result_sizes, reason=reason, mutates=mutates)
+
+
+def _is_symbolic_float(argument: Any, parameter: Argument) -> bool:
+    """Whether a number is computed from sizes by a graph, as a tensor."""
+    if not isinstance(argument, ir.Value):
+        return False
+    wanted = parameter.type.getElementType() if isinstance(parameter.type, torch.OptionalType) else parameter.type
+    return isinstance(wanted, torch.NumberType | torch.FloatType)
 
 
 def _with_a_tensor(c: Conversion, operator: OpOverload, arguments: Sequence[Any]) -> Sequence[Any]:

@@ -1,5 +1,6 @@
 """Programs whose sizes are symbols, of data (`nonzero`, `item()`) or of the inputs: one compiled function, called with 0, 1, 2 and more rows."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
@@ -37,6 +38,20 @@ STEPS = """
     v.masked_fill(v > 0.5, -1.0); v.cummax(1).values;
     v.view(-1).unsqueeze(0); v.tril(1); v.std(1, correction=0, keepdim=True); v.roll(1, 0); v.new_zeros(v.shape[0] * 2 + 1, 3)
 """
+# Of a number `n` that a size or data gives, whole or not.
+NUMBERS = ("v.shape[0]", "(v.shape[0] + 1) / 2", "w[0].item()", "k[0].item()")
+BY_NUMBERS = """
+    F.leaky_relu(v, n); F.elu(v, n); F.celu(v, n + 1); F.threshold(v, n, 2.0); F.threshold(v, 0.1, n); F.softplus(v, n + 1);
+    F.hardtanh(v, -n - 9, n);
+    F.softshrink(v, abs(n)); F.hardshrink(v, n); v.clamp(max=n); v.clamp(-n - 9, n); v.std(1, correction=n, keepdim=True);
+    v.abs() ** n; n ** v.abs();
+    torch.linalg.vector_norm(v, n + 3, 1, True); v.index_add(1, torch.tensor([0, 0]), v[:, :2], alpha=n); torch.add(v, v, alpha=n);
+    torch.renorm(v, 2, 0, abs(n) + 1); torch.nan_to_num(v, n, n, n); torch.lerp(v, v.flip(0), n); torch.addcmul(v, v, v, value=n);
+    v.masked_fill(v > 0, n); v.index_fill(1, torch.tensor([0]), n); F.pad(v, (1, 1), value=n); torch.logit(v.sigmoid(), abs(n) / 99);
+    F.layer_norm(v, v.shape[1:], eps=abs(n) + 1); torch.cdist(v, v, p=abs(n) + 1); F.dropout(v, n * 0.0);
+    torch.histc(v, 4, -abs(n) - 1, abs(n) + 1)[None];
+    v * n % 3; (v * 4).long() * n + 0.5; torch.where(v > 0, v, n); v.new_full((2, 3), n); torch.linspace(0, n, 5)[None] * w[0]
+"""
 # What ends a program: also over a dimension that may have no elements.
 ENDS = """
     v; v.sum(0); v.sum(); v.prod(0); v.mean(); v.any(0); v.all(); v.count_nonzero(); v.logsumexp(0); v.sum(1); v.shape[0] * w;
@@ -47,6 +62,10 @@ ENDS = """
 
 def _choices(text: str) -> list[str]:
     return [step.strip() for step in text.split(";")]
+
+
+def _by_number(step: str, number: str) -> str:
+    return re.sub(r"\bn\b", f"({number})", step)
 
 
 @dataclass(frozen=True)
@@ -122,6 +141,8 @@ class Dynamic:
 
 def draw(random: Random) -> Dynamic:
     steps = [random.choice(_choices(SOURCES)), *random.choices(_choices(STEPS), k=random.randrange(3))]
+    if random.random() < 0.3:
+        steps.append(_by_number(random.choice(_choices(BY_NUMBERS)), random.choice(NUMBERS)))
     return Dynamic(
         steps=(*steps, random.choice(_choices(ENDS))),
         sizes=tuple(random.sample(SIZES, 3)),

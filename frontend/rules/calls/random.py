@@ -18,7 +18,16 @@ from ...conversion.registry import LeftToAten, NoRule, rule
 from ...conversion.torch_stage import operator_name
 from ..reduce.reductions import same
 from ..shape.creation import constant
-from ..support.operands import Operand, dtype_of_result, elementwise, finish, index_constant, reader, tensor_dtype
+from ..support.operands import (
+    Operand,
+    dtype_of_result,
+    elementwise,
+    finish,
+    index_constant,
+    known_numbers,
+    reader,
+    tensor_dtype,
+)
 from ..support.requirements import refused_beyond, require
 from ..support.scalars import Number, Scalar, element_type, opmath, scalar_type, select
 
@@ -203,6 +212,7 @@ def bernoulli_like(c, x, p=0.5, generator=None):
 
 
 @draws("aten.native_dropout.default")
+@known_numbers("p")
 def native_dropout(c, x, p, train=True):
     """The kept elements over 1 - p, and the mask of them, which the backward reads."""
     if train is False:
@@ -222,6 +232,7 @@ def native_dropout(c, x, p, train=True):
 
 
 @draws("aten.rrelu_with_noise_functional.default")
+@known_numbers("lower", "upper")
 def rrelu(c, x, noise, lower=0.125, upper=1 / 3, training=False, generator=None):
     """Where x is not positive, x times a slope from `lower` to `upper`; and the slopes, 1 elsewhere, which the backward reads."""
     dtype = tensor_dtype(x)

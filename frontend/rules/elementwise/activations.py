@@ -7,7 +7,7 @@ import torch
 
 from ...conversion.context import Conversion
 from ...conversion.registry import rule
-from ..support.operands import Emit, Mask, dtype_of_result, elementwise, floats_only, tensor_dtype
+from ..support.operands import Emit, Mask, dtype_of_result, elementwise, floats_only, known_numbers, tensor_dtype
 from ..support.requirements import require, require_held
 from ..support.scalars import Scalar, select
 from .pointwise import sigmoid
@@ -156,16 +156,19 @@ def hardtanh_backward(c, grad, x, low, high):
 
 
 @rule("aten.hardshrink.default")
+@known_numbers("width")
 def hardshrink(c, x, width=0.5):
     return elementwise(c, lambda x: select((x >= -width) & (x <= width), 0.0, x), x)
 
 
 @rule("aten.hardshrink_backward.default", "aten.softshrink_backward.default")
+@known_numbers("width")
 def shrink_backward(c, grad, x, width):
     return elementwise(c, lambda grad, x: select((x >= -width) & (x <= width), 0.0, grad), grad, x)
 
 
 @rule("aten.softshrink.default")
+@known_numbers("width")
 def softshrink(c, x, width=0.5):
     def emit(x: Scalar) -> Scalar:
         middle = select(x < -width, x + width, x * 0.0)  # NaN stays
@@ -175,6 +178,7 @@ def softshrink(c, x, width=0.5):
 
 
 @rule("aten.elu.default")
+@known_numbers("alpha", "scale", "input_scale")
 def elu(c, x, alpha=1, scale=1, input_scale=1):
     def emit(x: Scalar) -> Scalar:
         negative = (x * float(input_scale)).call("math.expm1") * float(alpha * scale)
@@ -184,6 +188,7 @@ def elu(c, x, alpha=1, scale=1, input_scale=1):
 
 
 @rule("aten.elu_backward.default")
+@known_numbers("alpha", "scale", "input_scale")
 def elu_backward(c, grad, alpha, scale, input_scale, is_result, x):
     """`x` is the output if `is_result`, else the input."""
 
@@ -198,6 +203,7 @@ def elu_backward(c, grad, alpha, scale, input_scale, is_result, x):
 
 
 @rule("aten.celu.default")
+@known_numbers("alpha")
 def celu(c, x, alpha=1.0):
     return elu(c, x, alpha, 1, 1.0 / alpha)
 
@@ -250,6 +256,7 @@ def log_sigmoid_backward(c, grad, x, buffer):
 
 
 @rule("aten.logit.default")
+@known_numbers("eps")
 def logit(c, x, eps=None):
     def emit(x: Scalar) -> Scalar:
         if eps is not None:  # an `eps` of NaN bounds nothing
@@ -260,6 +267,7 @@ def logit(c, x, eps=None):
 
 
 @rule("aten.logit_backward.default")
+@known_numbers("eps")
 def logit_backward(c, grad, x, eps=None):
     def emit(grad: Scalar, x: Scalar) -> Scalar:
         slope = grad / (x * (1.0 - x)).abs()  # of -0.0 too an infinity of grad's sign

@@ -11,7 +11,7 @@ import torch
 from ...conversion.registry import NoRule, rule
 from ..support.operands import dtype_of_result, elementwise
 from ..support.requirements import require, require_divisor
-from ..support.scalars import Number, Scalar, is_float, is_signed, select
+from ..support.scalars import Scalar, is_float, is_signed, refuse_symbolic, select
 
 
 def _integer_quotient(a: Scalar, b: Scalar) -> tuple[Scalar, Scalar]:
@@ -150,8 +150,12 @@ SPECIAL_EXPONENTS = {
 
 
 @rule("aten.pow.Tensor_Scalar")
-def power_of_number(c, x, exponent: Number):
+def power_of_number(c, x, exponent):
     dtype = dtype_of_result(c)
+    if not isinstance(exponent, int | float):
+        if not is_float(dtype):
+            refuse_symbolic(exponent)
+        return elementwise(c, power, x, exponent)
     require(is_float(dtype) or exponent >= 0, "an exponent of integers that is not negative")
     if exponent == 0:
         return elementwise(c, lambda x: x.like(1), x)

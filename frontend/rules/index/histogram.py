@@ -6,11 +6,12 @@ from bascule.dialect.ir.shapes import shape_of
 
 from ...conversion.registry import NoRule, rule
 from ..shape.creation import constant
-from ..support.operands import dtype_of_result, index_constant, read
+from ..support.operands import dtype_of_result, index_constant, known_numbers, read
 from ..support.scalars import Scalar, create, opmath, select
 
 
 @rule("aten.histc.default")
+@known_numbers("bins", "low", "high")
 def histc(c, x, bins=100, low=0, high=0):
     """The last bin has its upper end in it; what lies outside, NaN too, is counted nowhere."""
     dtype = dtype_of_result(c)

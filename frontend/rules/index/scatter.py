@@ -314,7 +314,9 @@ def require_rows(x: ir.Value, number: int, index: ir.Value, source: ir.Value) ->
 def index_add(c, x, number, index, source, alpha=1):
     require_rows(x, number, index, source)
     element = element_of(c, source, tensor_dtype(x))
-    scale = (lambda v: v) if alpha == 1 else (lambda v: v.to(opmath(v.dtype)) * alpha)
+    scale = (
+        (lambda v: v) if alpha == 1 else (lambda v: v.to(opmath(v.dtype)) * number_scalar(c, alpha, opmath(v.dtype)))
+    )
     return write_rows(c, x, number, index, lambda at: scale(element(at)), "add")
 
 

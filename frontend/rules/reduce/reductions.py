@@ -13,7 +13,7 @@ from bascule.dialect.mlir import ir
 from ...conversion.context import Conversion
 from ...conversion.registry import NoRule, rule
 from ..support.axes import Axes
-from ..support.operands import dtype_of_result, finish, number_scalar, promotion, tensor_dtype
+from ..support.operands import dtype_of_result, finish, known_numbers, number_scalar, promotion, tensor_dtype
 from ..support.requirements import require
 from ..support.scalars import UNSIGNED, Scalar, is_float, opmath, select
 
@@ -218,15 +218,18 @@ def norm(c: Conversion, x: ir.Value, order: float, axes: Axes) -> ir.Value:
 
 
 @rule("aten.linalg_vector_norm.default")
+@known_numbers("order")
 def vector_norm(c, x, order=2, dims=None, keepdim=False, *_):
     return norm(c, x, order, Axes.of(x, dims, keepdim))
 
 
 @rule("aten.norm.Scalar", "aten.norm.ScalarOpt_dtype")
+@known_numbers("order")
 def norm_of_all(c, x, order=2, *_):
     return norm(c, x, 2 if order is None else order, Axes.of(x, None))
 
 
 @rule("aten.norm.ScalarOpt_dim", "aten.norm.ScalarOpt_dim_dtype")
+@known_numbers("order")
 def norm_over(c, x, order, dims, keepdim=False, *_):
     return norm(c, x, 2 if order is None else order, Axes.of(x, dims, keepdim))

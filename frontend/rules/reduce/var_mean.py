@@ -16,7 +16,7 @@ from .reductions import same, size_of
 def variance_at(c: Conversion, axes: Axes, correction: float, inside: torch.dtype, at: Indices) -> Scalar:
     """Squared deviations from the mean over (count - correction), which is not below 0: then NaN or infinity, as in eager."""
     _, squares, _ = axes.reduce("welford", at, same, inside, inside)
-    return squares / (number_scalar(c, size_of(axes), inside) - float(correction)).maximum(0.0)
+    return squares / (number_scalar(c, size_of(axes), inside) - number_scalar(c, correction, inside)).maximum(0.0)
 
 
 def mean_at(axes: Axes, inside: torch.dtype, at: Indices) -> Scalar:

@@ -79,7 +79,9 @@ def arange_with_step(c, start, end, step=1, *_):
     dtype = dtype_of_result(c)
     if not dtype.is_floating_point:
         start, step = _truncated(start), _truncated(step)
-    whole = all(isinstance(x, ir.AffineExpr) or float(x).is_integer() for x in (start, step))
+    whole = not dtype.is_floating_point or all(
+        isinstance(x, ir.AffineExpr) or (not isinstance(x, ir.Value) and float(x).is_integer()) for x in (start, step)
+    )
     inside = torch.int64 if whole else torch.float64
 
     def body(at):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
+from inspect import signature
 from typing import TypeAlias
 
 import torch
@@ -12,7 +13,7 @@ from bascule.dialect.mlir import ir
 
 from ...conversion.context import Conversion
 from ...conversion.registry import LeftToAten, NoRule
-from .scalars import NARROW, Number, Scalar, create, dtype_of, element_type, opmath
+from .scalars import NARROW, Number, Scalar, create, dtype_of, element_type, opmath, refuse_symbolic
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,24 @@ def floats_only(function: Callable) -> Callable:
         return function(c, x, *arguments)
 
     return asked
+
+
+def known_numbers(*names: str) -> Callable[[Callable], Callable]:
+    """A rule that computes with the arguments of `names` while it builds: ATen is called with those that sizes or data give."""
+
+    def register(function: Callable) -> Callable:
+        places = [place for place, name in enumerate(signature(function).parameters) if name in names]
+
+        @wraps(function)
+        def asked(c: Conversion, *arguments: object) -> object:
+            for place in places:
+                if place <= len(arguments):
+                    refuse_symbolic(arguments[place - 1])
+            return function(c, *arguments)
+
+        return asked
+
+    return register
 
 
 def dtype_of_result(c: Conversion, number: int = 0) -> torch.dtype:

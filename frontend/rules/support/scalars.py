@@ -15,6 +15,8 @@ from bascule.dialect.ir.attributes import i64
 from bascule.dialect.ir.types import CAST, to_nearest_even
 from bascule.dialect.mlir import arith, ir
 
+from ...conversion.registry import NoRule
+
 Number = bool | int | float
 
 # dtype -> the element type of its tensors. Unsigned scalars are signless: see `bascule.dialect.ir.types`.
@@ -112,6 +114,12 @@ def create(name: str, type_: ir.Type, *operands: ir.Value, **attributes: ir.Attr
     return ir.Operation.create(name, results=[type_], operands=list(operands), attributes=attributes or None).result
 
 
+def refuse_symbolic(number: object) -> None:
+    """Leaves an operator to ATen whose rule would compute with `number` now, where sizes or data give it when the graph runs."""
+    if isinstance(number, ir.AffineExpr | ir.Value):
+        raise NoRule("a number that sizes or data give")
+
+
 class Scalar:
     """A value of a region with its torch dtype. Immutable."""
 
@@ -123,6 +131,7 @@ class Scalar:
     @staticmethod
     def constant(number: Number, dtype: torch.dtype) -> Scalar:
         """`number` converted to `dtype` as torch converts a Python number."""
+        refuse_symbolic(number)
         type_ = scalar_type(dtype)
         if dtype.is_floating_point:
             attribute = ir.FloatAttr.get(type_, float(number))
