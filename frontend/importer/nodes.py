@@ -32,6 +32,7 @@ from .auto_functionalized import Structure, import_functionalized
 from .locations import Locations
 from .symbolic_numbers import SymNumber, is_number
 from .symbols import Symbols, bounds, number_operator
+from .sympy_trees import is_whole
 from .tensor_types import SCALAR_TYPE_NUMBERS, TensorTypes
 
 base = fx_importer()
@@ -314,13 +315,13 @@ class NodeImporter(base.GraphNodeImporter):
 
     def _number(self, found: sympy.Expr, value: torch.SymFloat) -> ir.Value:
         """A number computed from sizes, as a tree of `torch.operator "torch.sym.*"` over integers of the symbols and constants."""
-        if found.is_integer:
+        if found.is_number:  # of 3.0 sympy says too that it is an integer
+            return self._constant(int(found) if found.is_Integer else float(found))
+        if is_whole(found):
             affine = self.symbols.affine(found)
             return self._constant(affine) if isinstance(affine, int) else self._symbolic(affine, value)
         if found in self.floats:
             return self.floats[found]
-        if found.is_number:
-            return self._constant(float(found))
         name, parts = number_operator(found)
         operands = [self._number(part, value) for part in parts]
         key = (name, *operands)

@@ -16,7 +16,7 @@ from bascule.compat.graphs.symbolic_shapes import ValueRanges, bound_sympy
 from bascule.compat.graphs.symbolic_shapes import functions as sizes
 
 from .symbol_sources import Number, is_strided, named_sources, sympy_of
-from .sympy_trees import is_condition, tree_for
+from .sympy_trees import is_condition, is_whole, tree_for
 
 Expr: TypeAlias = ir.AffineExpr
 
@@ -75,6 +75,8 @@ class Symbols:
                     "is only known when the graph runs" if str(found).startswith("u") else "is not given by any input"
                 )
                 raise UnsupportedError(f"the symbol {found} {what}")
+            case sizes.Mod() | sizes.PythonMod() | sympy.Mod() if not is_whole(found):
+                raise UnsupportedError(f"PyTorch does not say how the number {found} is rounded")
             case sympy.Add():
                 return reduce(lambda a, b: a + b, map(self._expr, found.args))
             case sympy.Mul():
@@ -161,6 +163,8 @@ _NUMBER_OPERATORS = {
     sizes.Max: "maximum",
     sizes.Min: "minimum",
     sizes.TruncToFloat: "trunc",
+    sizes.Mod: "mod",
+    sizes.PythonMod: "mod",
     sizes.ToFloat: "float",
 }
 

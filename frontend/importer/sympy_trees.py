@@ -54,12 +54,18 @@ _BY_NAME = {f"OpaqueUnaryFn_{name}": name for name in FUNCTIONS} | {
     "BitwiseFn_bitwise_or": "bitor",
     "BitwiseFn_bitwise_xor": "bitxor",
 }
+_REMAINDERS = (sizes.Mod, sizes.PythonMod, sympy.Mod)
 _TWO_AT_A_TIME = ("add", "mul", "max", "min")
 
 
 def is_condition(found: sympy.Basic) -> bool:
     """Whether `found` is true or false. (A symbol of sympy's is an instance of `Boolean` too.)"""
     return isinstance(found, Relational | BooleanFunction)
+
+
+def is_whole(found: sympy.Basic) -> bool:
+    """Whether `found` is an integer. PyTorch's remainders say so of those of floats too, `Mod(s0 / 2, 3.0)`."""
+    return bool(found.is_integer) and all(part.is_integer for rest in found.atoms(*_REMAINDERS) for part in rest.args)
 
 
 def tree_for(found: sympy.Basic, affine: Callable[[sympy.Basic], ir.AffineExpr | int]) -> Tree:
@@ -81,6 +87,6 @@ def tree_for(found: sympy.Basic, affine: Callable[[sympy.Basic], ir.AffineExpr |
 
 
 def _operand(found: sympy.Basic, affine: Callable[[sympy.Basic], ir.AffineExpr | int]) -> Tree:
-    if is_condition(found) or (found.is_integer and not isinstance(found, sizes.ToFloat)):
+    if is_condition(found) or (is_whole(found) and not isinstance(found, sizes.ToFloat)):
         return leaf_of(affine(found))
     return leaf_of(float(found)) if found.is_number else tree_for(found, affine)

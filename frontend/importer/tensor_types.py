@@ -16,6 +16,7 @@ from bascule.compat.tensors.pytree import tree_leaves
 
 from .symbol_sources import sympy_of
 from .symbols import Symbols
+from .sympy_trees import is_whole
 
 # dtype -> element type as the torch dialect writes it
 _ELEMENTS = {
@@ -91,7 +92,7 @@ class TensorTypes:
         self.symbols.complete = True
 
     def _integers(self, found: sympy.Expr) -> None:
-        if found.is_integer:
+        if is_whole(found):
             self.symbols.affine(found)
         else:
             for part in found.args:

@@ -36,10 +36,18 @@ STEPS = """
     v.logsumexp(1, True);
     torch.where(v > 0, v, v.shape[0]); v[torch.nonzero(v[:, 0] <= 0).flatten()]; v.norm(dim=1, keepdim=True);
     v.masked_fill(v > 0.5, -1.0); v.cummax(1).values;
-    v.view(-1).unsqueeze(0); v.tril(1); v.std(1, correction=0, keepdim=True); v.roll(1, 0); v.new_zeros(v.shape[0] * 2 + 1, 3)
+    v.view(-1).unsqueeze(0); v.tril(1); v.std(1, correction=0, keepdim=True); v.roll(1, 0); v.new_zeros(v.shape[0] * 2 + 1, 3);
+    v[: int(v.shape[0] / 2 % 3) + 1]; v.repeat(int(v.shape[0] / 2 % v.shape[1]) + 1, 1)
 """
 # Of a number `n` that a size or data gives, whole or not.
-NUMBERS = ("v.shape[0]", "(v.shape[0] + 1) / 2", "w[0].item()", "k[0].item()")
+NUMBERS = (
+    "v.shape[0]",
+    "(v.shape[0] + 1) / 2",
+    "w[0].item()",
+    "k[0].item()",
+    "(v.shape[0] / 2 % 3)",
+    "(-v.shape[0] / 2 % v.shape[1])",
+)
 BY_NUMBERS = """
     F.leaky_relu(v, n); F.elu(v, n); F.celu(v, n + 1); F.threshold(v, n, 2.0); F.threshold(v, 0.1, n); F.softplus(v, n + 1);
     F.hardtanh(v, -n - 9, n);

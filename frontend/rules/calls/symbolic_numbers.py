@@ -4,6 +4,7 @@ Other rules take such a number where they take a tensor.
 """
 
 from ...conversion.registry import rule
+from ..elementwise.division import remainder
 from ..support.operands import elementwise
 
 _MATH = ("sqrt", "exp", "log", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh")
@@ -13,6 +14,7 @@ _OPERATORS = {
     "mul": lambda a, b: a * b,
     "div": lambda a, b: a / b,
     "pow": lambda a, b: a.call("math.powf", b),
+    "mod": remainder,
     "maximum": lambda a, b: a.maximum(b),
     "minimum": lambda a, b: a.minimum(b),
     "float": lambda a: a,
