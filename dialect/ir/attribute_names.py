@@ -27,5 +27,7 @@ TOGETHER_DIMS = (
     "bascule.together_dims"  # of one of them: its dim for each of the first one's, where they are in another order
 )
 INLINED = "bascule.inlined"  # its elements are computed where they are read
+# Of an `arith.minsi` of indices.
+TAIL = "bascule.tail"  # where it is the second one, nothing that is computed with it is asked for: it only keeps reads inside
 # Of a `memref.alloc`.
 ARENA = "bascule.arena"  # it is where intermediates lie

@@ -16,8 +16,8 @@ from .contractions import Contraction, Operand, before_widening, contraction_of,
 class Attention:
     """`scores` is a row near the processor, made of the contractions `products` of queries by keys; `normalizers` reduce it to its maximum and
     the sum of exponentials about that, in one loop or two; `weighted` sums the products of those exponentials and of `values`. Without
-    normalizers what is in the row weighs the values as it is. Of the indices around, as positions among them: `rows` the scores depend on,
-    `columns` the values alone, `batch` both."""
+    normalizers what is in the row weighs the values as it is. Of the indices around, as positions among them: `rows` the queries depend
+    on and nothing else, `columns` the values alone, `batch` the rest, as the part of the keys."""
 
     scores: Node
     products: tuple[Contraction, ...]
@@ -69,14 +69,14 @@ def attention_of(
     (product, *others) = products
     if any(other.rows != product.rows for other in others):
         return None
-    if any(each.columns != (row,) or each.x.element != values.element for each in products):
+    if any(row not in each.columns or each.x.element != values.element for each in products):
         return None
     weighed = [place for place, index in enumerate(indices) if constant(sizes[place]) != 1 and values.varies(index)]
     if not {*weighed}.isdisjoint(product.rows):
         return None
     scored = {place for each in products for place in weighed if _varies(each, indices[place])}
     columns = tuple(place for place in weighed if place not in scored)
-    batch = tuple(place for place in product.batch if place not in columns)
+    batch = tuple(place for place in range(row) if place not in (*product.rows, *columns))
     return Attention(scores, products, tuple(normalizers), weighted, values, batch, product.rows, columns)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...ir.attribute_names import INPUT_PRECISION, PARTIAL_SUMS
+from ...ir.attribute_names import INPUT_PRECISION, PARTIAL_SUMS, TAIL
 from ...ir.regions import end_of
 from ...ir.shapes import constant
 from ...mlir import ir
@@ -189,7 +189,8 @@ def _made_of_reads(value: ir.Value, reduce: ir.Operation) -> set[ir.Operation]:
         for operand in op.operands:
             inside = not isinstance(operand.owner, ir.Block) and operand.owner.operation.block == block
             if isinstance(operand.type, ir.IndexType):
-                if op.name not in (*ACCESSES, "affine.apply") and _is_of_indices(operand):
+                plain = op.name in (*ACCESSES, "affine.apply") or TAIL in op.attributes
+                if not plain and _is_of_indices(operand):
                     return set()
                 todo += [operand] if inside else []
             elif not _is_buffer(operand):
@@ -199,7 +200,7 @@ def _made_of_reads(value: ir.Value, reduce: ir.Operation) -> set[ir.Operation]:
 
 def _is_of_indices(value: ir.Value) -> bool:
     """Whether an index is one of a loop's, or computed of such."""
-    return isinstance(value.owner, ir.Block) or value.owner.name == "affine.apply"
+    return isinstance(value.owner, ir.Block) or value.owner.name == "affine.apply" or TAIL in value.owner.attributes
 
 
 def _is_buffer(value: ir.Value) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TypeVar
 
+from ...ir.attribute_names import TAIL
 from ...ir.regions import ops_in
 from ...ir.shapes import constant, expr
 from ...mlir import ir
@@ -297,6 +298,8 @@ class Masks:
     def _integer(self, value: ir.Value) -> ir.AffineExpr | None:
         """An integer as an expression of indices, where its type has room for all that this can be."""
         owner = _owner(value)
+        if owner is not None and TAIL in owner.attributes:
+            return self._integer(owner.operands[0])
         if isinstance(value.type, ir.IndexType):
             found = self.index(value)
             return found if found is not None and self._is_known(found) else None

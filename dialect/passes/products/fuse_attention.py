@@ -3,11 +3,15 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...analysis.affine.indexing import Indexing
 from ...fusion.attention_parts import Weighted, build, is_contraction, weights_read
 from ...fusion.row_statistics import Statistic, build_statistic, put_together
 from ...ir.regions import clone, ops_in
 from ...mlir import ir
 from ...remarks.record import MISSED, PASSED
+from ...scheduling.gpu.attention import found_in, key_parts
+from ..tensor.simplify_indexing import simplify_within
+from .key_parts import in_parts
 from .product_chains import ChainsPass, ProductChains, around
 
 
@@ -76,7 +80,7 @@ class _Graph(ProductChains):
             made.erase()
             self.told(op, MISSED, "no attention", "no schedule for its sizes or types")
             return
-        self.told(made, PASSED, "attention", "no score is in memory")
+        made = self._in_parts(op, made)
         op.results[0].replace_all_uses_with(made.results[0])
         together = [made]
         for other, total in totals.items():
@@ -86,6 +90,23 @@ class _Graph(ProductChains):
         if totals:
             put_together(together)
         self.erase([op, *reversed(chain)])
+
+
+    def _in_parts(self, op: ir.Operation, made: ir.Operation) -> ir.Operation:
+        """`made` before `op`, or what stands for it where its keys go into parts."""
+        domain = self.domain(made)
+        parts = key_parts(domain)
+        if parts is None:
+            self.told(made, PASSED, "attention", "no score is in memory")
+            return made
+        (found,) = found_in(domain)
+        with ir.InsertionPoint(op), made.location:
+            *computes, whole = in_parts(made, found, parts, self.symbols)
+        for compute in (*computes, whole):
+            simplify_within(compute, Indexing(self.symbols, self.simplifier))
+        made.erase()
+        self.told(computes[0], PASSED, f"attention in {parts.count} parts of {parts.size} keys", parts.why)
+        return whole
 
 
 @dataclass(frozen=True)

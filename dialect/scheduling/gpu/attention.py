@@ -4,17 +4,18 @@ Dao, Fu, Ermon, Rudra and Re, "FlashAttention": no score is stored. A step has t
 each row, and adds the piece's values to the row's, scaled where the maximum grew.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ...analysis.affine.linear_forms import dims_of
 from ...analysis.bodies.nested_loops import iterations
 from ...analysis.products.attention import Attention, attentions_of, yielded
 from ...analysis.products.segments import with_data
 from ...analysis.products.visible_keys import visible_keys
-from ...ir.shapes import constant
+from ...ir.shapes import constant, expr
 from ...ir.types import byte_width
+from ...machines.measures import value
 from ...mlir import ir
-from .contractions import LEAST
+from .contractions import AROUND, LEAST, MACHINE, SUM
 from .descriptors import numbers
 from .domains import Domain, DomainPlan
 from .machine import power_of_two
@@ -34,6 +35,9 @@ DESCRIPTORS = True
 CRASHING = 2
 WARPS = 4  # of a warp group
 STAGES = 3  # pieces of keys and values under way, at most
+MEASURED = 64 << 10  # bytes under way of a program that reads as fast as `program_rate` says
+SHORTEST = 4  # steps of a part of the keys, at least
+GAIN, ABOUT = 0.9, 1.02  # of the time without parts, at most; of the least time: so many parts take as long
 RESIDENT = 2  # programs of a multiprocessor that shared memory leaves room for, where that is two stages each: one computes while one waits
 
 
@@ -75,6 +79,104 @@ def attention(domain: Domain) -> DomainPlan | None:
     return plan
 
 
+@dataclass(frozen=True)
+class KeyParts:
+    """The keys of an attention in `count` parts of `size`, of which the last one may have fewer, if not `exact`. Seconds, as predicted: `whole`
+    without parts, `parted` with them; `programs` of the kernel that has parts."""
+
+    count: ir.AffineExpr
+    size: int
+    exact: bool
+    programs: int
+    whole: float
+    parted: float
+
+    @property
+    def why(self) -> str:
+        """The reason for them."""
+        return f"no score is in memory; {self.programs} programs, predicted {1e6 * self.parted:.0f} us, without parts {1e6 * self.whole:.0f}"
+
+
+def key_parts(domain: Domain) -> KeyParts | None:
+    """The parts that the keys of an attention go into, so that programs keep the multiprocessors busy: as many as take about the least time. None
+    where that saves less than it is worth, or for another domain."""
+    costs = _KeyCosts.of(domain)
+    if costs is None:
+        return None
+    one = costs.programs
+    most = min(value("cuda", "pieces_a_multiprocessor") * domain.machine.sm_count // one, costs.steps // SHORTEST)
+    sizes = {-(-costs.steps // n) * costs.step for n in range(2, most + 1)}
+    times = {size: costs.seconds(-(-costs.keys // size)) for size in sizes}
+    whole = costs.seconds(1)
+    size = min((size for size, time in times.items() if time <= ABOUT * min(times.values())), default=0)
+    if not size or times[size] > GAIN * whole:
+        return None
+    count = -(-costs.keys // size)
+    return KeyParts(expr(count), size, costs.keys % size == 0, one * count, whole, times[size])
+
+
+@dataclass(frozen=True)
+class _KeyCosts:
+    """What an attention of `programs` tiles takes, each of so many `keys` in so many `steps` of `step` keys and `piece` bytes, of which `ahead`
+    steps are under way; `reads`: programs that read different keys, `slots`: programs that multiprocessors have at a time, `partial`: bytes of
+    what a part of the keys gives, `multiplied`: seconds of the products of a step."""
+
+    programs: int
+    keys: int
+    steps: int
+    step: int
+    piece: int
+    ahead: int
+    reads: int
+    slots: int
+    partial: int
+    multiplied: float
+    sm_count: int
+
+    @staticmethod
+    def of(domain: Domain) -> "_KeyCosts | None":
+        every = found_in(domain)
+        plan = attention(domain) if len(every) == 1 and every[0].normalizers else None
+        if plan is None:
+            return None
+        (found,) = every
+        batch, rows, keys = (iterations(sizes) for sizes in _sides(domain, found))
+        if batch is None or rows is None or keys is None:
+            return None
+        step, (high, wide), sm_count = plan.loops[0].step, plan.tile[-2:], domain.machine.sm_count
+        walked, held = (sum(each.values()) for each in _bytes(domain, every))
+        # A table is read a step before what it leads to.
+        ahead = max(1, plan.stages - (2 if is_looked_up(found) else 1))
+        buffers = ahead if is_looked_up(found) else plan.stages
+        resident = domain.machine.shared // (buffers * walked * step + held * high)
+        deep = sum(iterations(product.loop.sizes) or 0 for product in found.products)
+        return _KeyCosts(
+            programs=batch * -(-rows // high),
+            keys=keys,
+            steps=-(-keys // step),
+            step=step,
+            piece=walked * step,
+            ahead=ahead,
+            reads=batch,
+            slots=sm_count * max(1, resident),
+            partial=SUM * batch * rows * wide,
+            multiplied=2 * high * step * (deep + wide) * sm_count / value(MACHINE, "product_rate"),
+            sm_count=sm_count,
+        )
+
+    def seconds(self, parts: int) -> float:
+        """With the keys in so many parts."""
+        programs, steps = self.programs * parts, -(-self.steps // parts)
+        waiting = self.piece / (value(MACHINE, "program_rate") * min(1.0, self.ahead * self.piece / MEASURED))
+        walked = max(
+            self.reads * self.steps * self.piece / value(MACHINE, "memory_rate"),
+            -(-programs // self.slots) * (steps + AROUND) * waiting,
+            -(-programs // self.sm_count) * (steps + AROUND) * self.multiplied,
+        )
+        together = 2 * parts * self.partial / value(MACHINE, "memory_rate") + value(MACHINE, "launch")
+        return walked + (together if parts > 1 else 0)
+
+
 def _describe(domain: Domain, found: Attention) -> None:
     """Has tensor descriptors load the keys and values that can be."""
     batch = [
@@ -87,9 +189,28 @@ def _describe(domain: Domain, found: Attention) -> None:
     domain.plans[found.weighted].descriptors = numbers(domain, found.weighted, found.values, [*batch, columns])
 
 
+def is_looked_up(found: Attention) -> bool:
+    """Whether a table says where keys or values are."""
+    operands = [found.values, *(product.y for product in found.products)]
+    return any(access.width > byte_width(operand.element) for operand in operands for access in operand.accesses)
+
+
+def _sides(domain: Domain, found: Attention) -> list[list[ir.AffineExpr]]:
+    """The sizes of the batch, of rows, and of keys."""
+    return [*([domain.sizes[place] for place in places] for places in (found.batch, found.rows)), found.scores.sizes]
+
+
 def _stages(domain: Domain, every: list[Attention], rows: int, step: int) -> int:
     """Steps under way: what they read and the rows' own operands are in shared memory, once for all that read it, and so in that of `RESIDENT`
     programs of a multiprocessor if it has room for two steps of each."""
+    walked, held = (sum(each.values()) for each in _bytes(domain, every))
+    piece, shared = walked * step, domain.machine.shared
+    free = [shared // programs - held * rows for programs in (RESIDENT, 1)]
+    return min(STAGES, next((room // piece for room in free if room // piece > 1), 1))
+
+
+def _bytes(domain: Domain, every: list[Attention]) -> tuple[dict[ir.Value, int], dict[ir.Value, int]]:
+    """The bytes in shared memory for each key of a step, and for each row, by the buffers that they are read from."""
     held, walked = dict[ir.Value, int](), dict[ir.Value, int]()
     for each in every:
         (key,) = each.scores.indices
@@ -101,9 +222,7 @@ def _stages(domain: Domain, every: list[Attention], rows: int, step: int) -> int
             for access in operand.accesses:
                 if access.width <= byte_width(operand.element):  # no index that a table has
                     (walked if operand.varies(key) or operand is each.values else held)[access.buffer] = wide
-    piece, shared = sum(walked.values()) * step, domain.machine.shared
-    free = [shared // programs - sum(held.values()) * rows for programs in (RESIDENT, 1)]
-    return min(STAGES, next((room // piece for room in free if room // piece > 1), 1))
+    return walked, held
 
 
 def found_in(domain: Domain) -> list[Attention]:
