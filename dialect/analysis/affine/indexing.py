@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ...ir.attribute_names import TAIL
 from ...ir.shapes import Size, constant, expr, symbol_count
 from ...mlir import affine, arith, ir
 from .simplification import Simplifier, compose
@@ -33,6 +34,11 @@ class Indexing:
             self._extents[argument] = size
 
     def extent(self, value: ir.Value) -> Size | None:
+        """One more than the largest number that an index is, if that is known, and it is never negative."""
+        if value not in self._extents and not isinstance(value.owner, ir.Block) and TAIL in value.owner.attributes:
+            last, symbols = self.resolve(value.owner.operands[1])
+            if not symbols:
+                self._extents[value] = expr(last + 1)
         return self._extents.get(value)
 
     def resolve(self, value: ir.Value) -> Index:
@@ -48,7 +54,7 @@ class Indexing:
                 ((result),) = self.at(op.attributes["map"].value, list(op.operands))
             elif op.name == "arith.constant":
                 result = (ir.AffineExpr.get_constant(op.attributes["value"].value), ())
-        elif _is_one(self._extents.get(value)):
+        elif _is_one(self.extent(value)):
             result = (ir.AffineExpr.get_constant(0), ())
         self._resolved[value] = result
         return result
@@ -70,7 +76,7 @@ class Indexing:
             exprs.append(expression)
         inner = ir.AffineMap.get(len(bases), symbol_count(exprs), exprs)
         values = tuple(bases)
-        composed = self.simplifier(compose(map_, inner), [self._extents.get(v) for v in values])
+        composed = self.simplifier(compose(map_, inner), [self.extent(v) for v in values])
         return [_compressed(result, values) for result in composed.results]
 
     def is_simplest(self, apply: ir.Operation) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from bascule.dialect.analysis.affine.linear_forms import dims_of
 from bascule.dialect.errors import UnsupportedError, UserError
+from bascule.dialect.ir.attribute_names import TAIL
 from bascule.dialect.ir.functions import CHECKED
 from bascule.dialect.ir.locations import operators_of, source_of
 from bascule.dialect.ir.regions import end_of
@@ -164,8 +165,8 @@ class Body:
             self.env[value] = tile
             return
         e = self.expressions.of(value)
-        if isinstance(e, ir.AffineDimExpr):  # an atom: it came from data
-            self.ix.put(e.position, tile, positive=False)
+        if isinstance(e, ir.AffineDimExpr):  # an atom: it came from data, or is the last one beyond a tail
+            self.ix.put(e.position, tile, positive=TAIL in value.owner.attributes)
 
     def _constant(self, op: ir.Operation) -> None:
         type_ = op.results[0].type
