@@ -11,7 +11,7 @@ from ..analysis.products.contractions import NARROW, factors_of
 from ..ir import builders
 from ..ir.attribute_names import TUNED_PRODUCT
 from ..ir.regions import clone
-from ..ir.shapes import shape_of
+from ..ir.shapes import shape_of, tensor_type
 from ..ir.types import to_nearest_even
 from ..mlir import arith, ir, math
 
@@ -128,7 +128,7 @@ def build_product(compute: ir.Operation, weight: ir.Value, value: ir.Value) -> i
     reduce = sum_of(compute)
     assert reduce is not None
     sizes, f32 = list(reduce.attributes["ranges"].value.results), ir.F32Type.get()
-    row, narrow = ir.RankedTensorType.get([sizes[0].value], f32), _unwidened(value).type
+    row, narrow = tensor_type(sizes, f32), _unwidened(value).type
 
     def summed(mapping: dict[ir.Value, ir.Value]) -> ir.Value:
         sliced = partial(_sliced, reduce, mapping)
@@ -182,7 +182,7 @@ def _with_sum(
 
 def _attended(found: Weighted, mapping: dict[ir.Value, ir.Value]) -> ir.Value:
     sizes, f32 = list(found.reduce.attributes["ranges"].value.results), ir.F32Type.get()
-    row = ir.RankedTensorType.get([sizes[0].value], f32)
+    row = tensor_type(sizes, f32)
     narrow = _unwidened(found.value)
     sliced = partial(_sliced, found.reduce, mapping)
 

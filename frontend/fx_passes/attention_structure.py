@@ -11,6 +11,7 @@ from bascule.compat.operators.schemas import OpOverload
 
 from ..fx.fused_products import DEEPEST, LEAST, mark, sizes_of
 from ..fx.storages import is_view
+from ..fx.trace_context import known
 
 aten = torch.ops.aten
 
@@ -115,8 +116,7 @@ def mark_attention_products(graph: Graph, devices: Sequence[str] = ("cuda",)) ->
             continue
         weights = list(weights_of(node))
         sizes = node.meta["val"].shape
-        static = all(isinstance(size, int) and size > 0 for size in sizes)
-        if static and readers[0].args[0] in weights and fits(readers[0], scored, sizes):
+        if all(known(size > 0) for size in sizes) and readers[0].args[0] in weights and fits(readers[0], scored, sizes):
             mark([*scored, readers[0]])
             found += 1
     return found
@@ -166,8 +166,12 @@ def is_pointwise(node: Node) -> bool:
 
 def fits(result: Node, scored: Sequence[Node], sizes: Sequence[int]) -> bool:
     """Whether the kernels take what is summed and so many rows, and rows and columns are those of the products. Of few rows calls take no
-    longer, but for keys and values that an index gathers, as from a cache of pages: for a call these are written first."""
+    longer, but for keys and values that an index gathers, as from a cache of pages: for a call these are written first. The batch and the number
+    of keys may change from call to call."""
     deep = [sizes_of(node.args[0])[-1] for node in scored if node.target is aten.bmm.default] + [sizes_of(result)[-1]]
     batch, rows, _ = sizes_of(result)
+    if not all(isinstance(size, int) for size in (rows, sizes[-2], *deep)):
+        return False
     enough = rows >= LEAST or (rows > 1 and is_gathered(result.args[1]))
-    return enough and all(LEAST <= n <= DEEPEST for n in deep) and [batch, rows] == [prod(sizes[:-2]), sizes[-2]]
+    alike = rows == sizes[-2] and known(batch == prod(sizes[:-2]))
+    return enough and alike and all(LEAST <= n <= DEEPEST for n in deep)

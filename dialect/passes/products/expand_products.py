@@ -128,7 +128,7 @@ class ExpandProducts(Pass):
         )
         few = 1 if fused else FEW  # rows of a query over a long cache, which an attention takes
         rows, *others = sizes
-        enough = rows is not None and rows > few and all(size is not None and size > FEW for size in others)
+        enough = rows is not None and rows > few and all(fused if size is None else size > FEW for size in others)
         return (self.contractions or fused) and multiplied and enough
 
     def _rounds(self, product: Product) -> bool:

@@ -76,11 +76,16 @@ class _Graph(ProductChains):
     ) -> None:
         """Puts `made` in the place of `op` and `chain`, where there is a schedule for it, and beside it the maxima and `totals` of its rows
         that are needed."""
-        if not self.is_scheduled(made):
+        whole = self._in_parts(op, made)
+        if whole is None and not self.is_scheduled(made):
             made.erase()
             self.told(op, MISSED, "no attention", "no schedule for its sizes or types")
             return
-        made = self._in_parts(op, made)
+        if whole is None:
+            self.told(made, PASSED, "attention", "no score is in memory")
+        else:
+            made.erase()
+            made = whole
         op.results[0].replace_all_uses_with(made.results[0])
         together = [made]
         for other, total in totals.items():
@@ -92,21 +97,23 @@ class _Graph(ProductChains):
         self.erase([op, *reversed(chain)])
 
 
-    def _in_parts(self, op: ir.Operation, made: ir.Operation) -> ir.Operation:
-        """`made` before `op`, or what stands for it where its keys go into parts."""
+    def _in_parts(self, op: ir.Operation, made: ir.Operation) -> ir.Operation | None:
+        """What stands for `made`, before `op`, where its keys go into parts; None where they do not."""
         domain = self.domain(made)
         parts = key_parts(domain)
         if parts is None:
-            self.told(made, PASSED, "attention", "no score is in memory")
-            return made
+            return None
         (found,) = found_in(domain)
         with ir.InsertionPoint(op), made.location:
-            *computes, whole = in_parts(made, found, parts, self.symbols)
-        for compute in (*computes, whole):
+            computes = in_parts(made, found, parts, self.symbols)
+        for compute in computes:
             simplify_within(compute, Indexing(self.symbols, self.simplifier))
-        made.erase()
-        self.told(computes[0], PASSED, f"attention in {parts.count} parts of {parts.size} keys", parts.why)
-        return whole
+        if not self.is_scheduled(computes[0]):
+            for compute in reversed(computes):
+                compute.erase()
+            return None
+        self.told(computes[0], PASSED, f"attention in {parts.name}", parts.why)
+        return computes[-1]
 
 
 @dataclass(frozen=True)

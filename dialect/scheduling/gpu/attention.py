@@ -5,6 +5,7 @@ each row, and adds the piece's values to the row's, scaled where the maximum gre
 """
 
 from dataclasses import dataclass, replace
+from math import inf
 
 from ...analysis.affine.linear_forms import dims_of
 from ...analysis.bodies.nested_loops import iterations
@@ -18,7 +19,7 @@ from ...mlir import ir
 from .contractions import AROUND, LEAST, MACHINE, SUM
 from .descriptors import numbers
 from .domains import Domain, DomainPlan
-from .machine import power_of_two
+from .machine import LARGE, power_of_two
 
 # Queries of a tile, at most: a warp group's, of which two to four share a processor and hide each other's waits. With 128, of two warp groups,
 # forwards take 1.13 times as long, gradients 1.1 (H200, 2026-11-27, `python -m benchmarks.attention`).
@@ -37,7 +38,9 @@ WARPS = 4  # of a warp group
 STAGES = 3  # pieces of keys and values under way, at most
 MEASURED = 64 << 10  # bytes under way of a program that reads as fast as `program_rate` says
 SHORTEST = 4  # steps of a part of the keys, at least
-GAIN, ABOUT = 0.9, 1.02  # of the time without parts, at most; of the least time: so many parts take as long
+# Of the time without parts, at most, for a prediction may be off by so much; of the least time: so many parts take as long.
+GAIN, ABOUT = 0.75, 1.02
+SAVED = 2  # launches that parts save the time of, at least
 RESIDENT = 2  # programs of a multiprocessor that shared memory leaves room for, where that is two stages each: one computes while one waits
 
 
@@ -81,38 +84,52 @@ def attention(domain: Domain) -> DomainPlan | None:
 
 @dataclass(frozen=True)
 class KeyParts:
-    """The keys of an attention in `count` parts of `size`, of which the last one may have fewer, if not `exact`. Seconds, as predicted: `whole`
-    without parts, `parted` with them; `programs` of the kernel that has parts."""
+    """The keys of an attention in `count` parts of `size`, of which the last one may have fewer, if not `exact`; and why they are."""
 
     count: ir.AffineExpr
     size: int
     exact: bool
-    programs: int
-    whole: float
-    parted: float
+    why: str
 
     @property
-    def why(self) -> str:
-        """The reason for them."""
-        return f"no score is in memory; {self.programs} programs, predicted {1e6 * self.parted:.0f} us, without parts {1e6 * self.whole:.0f}"
+    def name(self) -> str:
+        """They as a reader sees them."""
+        return f"{self.count} parts of {self.size} keys"
 
 
 def key_parts(domain: Domain) -> KeyParts | None:
     """The parts that the keys of an attention go into, so that programs keep the multiprocessors busy: as many as take about the least time. None
-    where that saves less than it is worth, or for another domain."""
-    costs = _KeyCosts.of(domain)
+    where that saves less than it is worth, or for another domain. Keys whose number changes from call to call are in parts of one size."""
+    every = found_in(domain)
+    if len(every) != 1 or not every[0].normalizers:
+        return None
+    (found,) = every
+    (keys,) = found.scores.sizes
+    if constant(keys) is None:
+        return _changing(domain, found, keys)
+    costs = _KeyCosts.of(domain, found)
     if costs is None:
         return None
-    one = costs.programs
-    most = min(value("cuda", "pieces_a_multiprocessor") * domain.machine.sm_count // one, costs.steps // SHORTEST)
+    most = min(value("cuda", "pieces_a_multiprocessor") * domain.machine.sm_count // costs.programs, costs.steps // SHORTEST)
     sizes = {-(-costs.steps // n) * costs.step for n in range(2, most + 1)}
     times = {size: costs.seconds(-(-costs.keys // size)) for size in sizes}
-    whole = costs.seconds(1)
-    size = min((size for size, time in times.items() if time <= ABOUT * min(times.values())), default=0)
-    if not size or times[size] > GAIN * whole:
+    whole, least = costs.seconds(1), min(times.values(), default=inf)
+    if least > min(GAIN * whole, whole - SAVED * value(MACHINE, "launch")):
         return None
+    size = min(size for size, time in times.items() if time <= ABOUT * least)
     count = -(-costs.keys // size)
-    return KeyParts(expr(count), size, costs.keys % size == 0, one * count, whole, times[size])
+    us = [f"{1e6 * seconds:.0f} us" for seconds in (times[size], whole)]
+    why = f"no score is in memory; {costs.programs * count} programs, predicted {us[0]}; {costs.programs} without parts, {us[1]}"
+    return KeyParts(expr(count), size, costs.keys % size == 0, why)
+
+
+def _changing(domain: Domain, found: Attention, keys: ir.AffineExpr) -> KeyParts | None:
+    """The parts of so many `keys`, which are not known: as long as makes little of what they give, beside the keys."""
+    rows = iterations([domain.sizes[place] for place in found.rows])
+    if rows is None:
+        return None
+    size = max(KEYS * 2 * SHORTEST, KEYS * power_of_two(rows))
+    return KeyParts(expr(ir.AffineExpr.get_ceil_div(keys, expr(size))), size, False, "no score is in memory, and any number of keys")
 
 
 @dataclass(frozen=True)
@@ -134,17 +151,13 @@ class _KeyCosts:
     sm_count: int
 
     @staticmethod
-    def of(domain: Domain) -> "_KeyCosts | None":
-        every = found_in(domain)
-        plan = attention(domain) if len(every) == 1 and every[0].normalizers else None
-        if plan is None:
-            return None
-        (found,) = every
+    def of(domain: Domain, found: Attention) -> "_KeyCosts | None":
+        plan = attention(domain)
         batch, rows, keys = (iterations(sizes) for sizes in _sides(domain, found))
-        if batch is None or rows is None or keys is None:
+        if plan is None or batch is None or rows is None or keys is None:
             return None
         step, (high, wide), sm_count = plan.loops[0].step, plan.tile[-2:], domain.machine.sm_count
-        walked, held = (sum(each.values()) for each in _bytes(domain, every))
+        walked, held = (sum(each.values()) for each in _bytes(domain, [found]))
         # A table is read a step before what it leads to.
         ahead = max(1, plan.stages - (2 if is_looked_up(found) else 1))
         buffers = ahead if is_looked_up(found) else plan.stages
@@ -276,6 +289,6 @@ def _hides_keys(domain: Domain, found: Attention) -> bool:
         return expression.compose(dims)
 
     sizes = dict(zip((*domain.indices, key), (*domain.sizes, *found.scores.sizes)))
-    extents = {number: known for number, size in sizes.items() if (known := constant(size)) is not None}
+    extents = {number: LARGE if (known := constant(size)) is None else known for number, size in sizes.items()}
     weight = not found.normalizers
     return visible_keys(yielded(found.scores.op), key, extents, index, weight=weight) is not None

@@ -10,6 +10,7 @@ from bascule.dialect.analysis.products.mask_conditions import MaskCondition, mas
 from bascule.dialect.analysis.products.visible_keys import Masks, extreme, visible_keys
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.gpu.machine import LARGE
 
 from ..body.emitter import Loop, unsupported
 from ..values.scalars import divide_floor
@@ -101,8 +102,8 @@ def _known(e: LoopBody, scores: ir.Operation) -> tuple[int, dict[int, int], Call
     """For `Masks` of the row `scores`: the number of the key's index, sizes of indices, index values as expressions of these."""
     (argument,) = scores.regions[0].blocks[0].arguments
     key = e.expressions.of(argument).position
-    atoms = {atom: e.expressions.extents[atom] for atom in (*e.domain, key)}
-    extents = {atom: n for atom, extent in atoms.items() if (n := constant(extent)) is not None}
+    sizes = {atom: constant(e.expressions.extents[atom]) for atom in (*e.domain, key)}
+    extents = {atom: LARGE if size is None else size for atom, size in sizes.items()}
     block = scores.regions[0].blocks[0]
 
     def index(value: ir.Value) -> ir.AffineExpr | None:
