@@ -5,6 +5,8 @@ from collections.abc import Iterable
 import torch
 from torch.fx import Graph, Node
 
+from .trace_context import known
+
 FUSED_PRODUCT = "fused_product"  # in the metadata of such a product
 LEAST, DEEPEST = 16, 256  # elements of a head: what the kernels take
 
@@ -19,12 +21,18 @@ def mark(nodes: Iterable[Node]) -> None:
 
 
 def mark_products(graph: Graph) -> None:
-    """Marks the products of `graph`, an attention, where the kernels take its heads: of each product either what is summed or the columns."""
+    """Marks the products of `graph`, an attention, where the kernels take its heads: of each product either what is summed or the columns. The
+    batch and the number of keys may change from call to call."""
     products = graph.find_nodes(op="call_function", target=aten.bmm.default)
-    sizes = [size for node in products for size in (*sizes_of(node.args[0]), *sizes_of(node))]
-    if all(isinstance(size, int) and size > 0 for size in sizes):
-        heads = [min(sizes_of(node.args[0])[-1], sizes_of(node)[-1]) for node in products]
-        mark(products if all(LEAST <= n <= DEEPEST for n in heads) else [])
+    if all(known(size > 0) for node in products for size in (*sizes_of(node.args[0]), *sizes_of(node))):
+        sides = [(sizes_of(node)[-2], sizes_of(node.args[0])[-1], sizes_of(node)[-1]) for node in products]
+        mark(products if all(isinstance(rows, int) and _has_head(others) for rows, *others in sides) else [])
+
+
+def _has_head(sizes: Iterable[int | torch.SymInt]) -> bool:
+    """Whether one of the sizes is that of a head; the other may change from call to call."""
+    heads = [size for size in sizes if isinstance(size, int)]
+    return bool(heads) and LEAST <= min(heads) <= DEEPEST
 
 
 def sizes_of(node: Node) -> list[int]:

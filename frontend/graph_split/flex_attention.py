@@ -18,8 +18,7 @@ from torch import Tensor
 from bascule.compat.graphs.dynamo import TransformGetItemToIndex
 from bascule.compat.tensors.functorch import vmap_for_bhqkv
 
-FEW = 16  # rows that read the same keys, up to which these go into parts
-KEYS, PROGRAMS = 256, 512  # of a part, at least; programs that keep the largest GPU busy
+FEW = 16  # rows that read the same keys, up to which these are one matrix
 LOG_2, LOG2_E = math.log(2), 1 / math.log(2)
 
 
@@ -53,14 +52,14 @@ def attention(
     query: Tensor, key: Tensor, value: Tensor, score: Change, mask: Change, scale: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The result of `flex_attention`, the logarithm to base 2 of the sum of powers of a row, and the largest score, divided by log(2)."""
-    parts = parts_of_keys(query, key)
-    if parts is not None:
-        out, largest, total = _parted(query, key, value, score, mask, scale, parts)
-    else:
-        key, value = (_of_each_head(x, query) for x in (key, value))
-        scores = matrices(changed(_scores(query, key, scale), _indices(query, key), score, mask))
-        weights, largest, total = softmax(scores)
-        out = torch.bmm(weights.to(query.dtype), matrices(value).to(query.dtype))
+    batch, heads, rows, _ = query.shape
+    few = key.shape[1] if reads_alike(query, key) else heads
+    together = query.reshape(batch, few, heads // few * rows, query.shape[3])
+    key, value = (_of_each_head(x, together) for x in (key, value))
+    scores = _scores(together, key, scale)
+    scores = changed(scores.view(batch, heads, rows, key.shape[2]), _indices(query, key), score, mask)
+    weights, largest, total = softmax(scores.view(batch * few, heads // few * rows, key.shape[2]))
+    out = torch.bmm(weights.to(query.dtype), matrices(value).to(query.dtype))
     logarithm = torch.where(largest.isinf(), largest, largest + total.log())
     sizes = query.shape[:3]
     return out.view(*sizes, value.shape[3]), (logarithm / LOG_2).view(sizes), (largest / LOG_2).view(sizes)
@@ -74,43 +73,10 @@ def softmax(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return torch.where(largest == -math.inf, 0.0, powers / total), largest, total
 
 
-def parts_of_keys(query: Tensor, key: Tensor) -> int | None:
-    """Into how many parts the keys go where there are few rows for each, as one query over a long cache: each has a program of its own then.
-    None where they go into none."""
-    sizes = (*query.shape, *key.shape)
-    if query.device.type == "cpu" or not all(isinstance(size, int) and size > 0 for size in sizes):
-        return None
-    heads, keys = query.shape[0] * key.shape[1], key.shape[2]
-    rows = query.shape[1] // key.shape[1] * query.shape[2]
-    same = key.shape[0] in (1, query.shape[0])  # one cache of pages may be that of all
-    parts = 1
-    while heads * parts < PROGRAMS and keys % (2 * parts) == 0 and keys // (2 * parts) >= KEYS:
-        parts *= 2
-    return parts if same and 1 < rows <= FEW and parts > 1 else None
-
-
-def _parted(
-    query: Tensor, key: Tensor, value: Tensor, score: Change, mask: Change, scale: float, parts: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The result, the largest scores and the sums of powers, from those of each of so many `parts` of the keys. All rows that read the same keys
-    are of one matrix. Dao, Haziza, Massa and Sizov, "Flash-Decoding"."""
-    batch, heads, rows, _ = query.shape
-    few, keys = key.shape[1:3]
-    apart = batch * few * parts, heads // few * rows, keys // parts
-    inside = (batch, few, parts, heads // few, rows, keys // parts)
-    grouped = query.reshape(batch * few, 1, apart[1], -1).expand(-1, parts, -1, -1).reshape(*apart[:2], -1)
-    k, v = (x.expand(batch, *x.shape[1:]).reshape(apart[0], apart[2], -1) for x in (key, value))
-    whole = _pieces(grouped, k.transpose(1, 2), working_dtype(query)).view(inside).permute(0, 1, 3, 4, 2, 5)
-    scores = changed(whole.reshape(batch, heads, rows, keys) * scale, _indices(query, key), score, mask)
-    scores = scores.view(batch, few, heads // few, rows, parts, -1).permute(0, 1, 4, 2, 3, 5).reshape(apart)
-    weights, largest, total = softmax(scores)
-    out = _pieces(weights.to(query.dtype), v.to(query.dtype), scores.dtype)
-    out, largest, total = (x.view(batch * few, parts, apart[1], -1) for x in (out, largest, total))
-    most = largest.amax(1)
-    shares = torch.where(largest == -math.inf, 0.0, torch.exp(largest - most.unsqueeze(1)) * total)
-    total = shares.sum(1)
-    out = torch.where(most == -math.inf, 0.0, (out * shares).sum(1) / total)
-    return out.to(query.dtype), most, total
+def reads_alike(query: Tensor, key: Tensor) -> bool:
+    """Whether the rows of all heads that read the same keys are one matrix: where they are few, as one query over a long cache."""
+    (heads, rows), few = query.shape[1:3], key.shape[1]
+    return isinstance(rows, int) and few < heads and heads // few * rows <= FEW
 
 
 def gradients(

@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-from bascule.frontend.graph_split import flex_attention as forms
-from bascule.frontend.graph_split.flex_attention import Change, attention, gradients, parts_of_keys
+from bascule.frontend.graph_split.flex_attention import Change, attention, gradients
 from bascule.lowering.triton.body.emitter import Body
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import bascule
 from bascule.pipelines import DEFAULT
+from tests.lowering.triton.kernels.key_parts import in_parts_of
 from tests.lowering.triton.kernels.test_attention_training import check
 
 SLOPES = torch.tensor([0.05, 0.1, -0.02, 0.3])
@@ -88,25 +88,14 @@ def test_f32_and_one_query():
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize("mask", ["none", "by head", "late"])
 @pytest.mark.parametrize("rows, shared", [(1, 4), (2, 4), (3, 1), (5, 2)])
-def test_few_rows_over_keys_in_parts(rows, shared, mask, monkeypatch):
+@pytest.mark.parametrize("size", [None, 32, 30, 50])
+def test_few_rows_over_keys_in_parts(size, rows, shared, mask, monkeypatch):
     """A kernel has a program for each part, and one or two put the parts together. Some parts have no key at all."""
-    monkeypatch.setattr(forms, "parts_of_keys", lambda query, key: 4)
+    in_parts_of(monkeypatch, size)
     masks = MASKS | {"late": lambda b, h, i, j: (j > 70 + 20 * i) & (j < 110) & (i != 2)}
     found, wanted, kernels = forward(SCORES["captured slopes"], masks[mask], *inputs(rows=rows, shared=shared))
     check([found], [wanted], torch.bfloat16)
     assert kernels <= 5
-
-
-def test_when_keys_go_into_parts():
-    def parts(rows, keys, heads=32, few=8, batch=8):
-        sizes = (batch, heads, rows, 64), (batch, few, keys, 64)
-        return parts_of_keys(*(torch.empty(size, device="meta") for size in sizes))
-
-    assert parts(1, 8192) == 8  # 64 heads of keys, 512 programs
-    assert parts(1, 8192, batch=1) == 32 and parts(4, 8192) == 8
-    assert parts(1, 8191) is parts(8, 8192) is parts(1, 511) is None
-    assert parts(1, 8192, few=32) is None  # one row for each head of keys
-    assert parts_of_keys(torch.empty(1, 8, 2, 64), torch.empty(1, 8, 8192, 64)) is None  # on a CPU
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from bascule.frontend.graph_split import flex_attention as forms
 from bascule.lowering.triton.kernels import loops
 from bascule.lowering.triton.kernels.walked_keys import walked_keys
 from torch.nn.attention.experimental._paged_attention import PagedAttention
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import bascule
+from tests.lowering.triton.kernels.key_parts import in_parts_of
 from tests.lowering.triton.kernels.test_attention import check
 
 BATCH, HEADS, FEW, DEEP, PAGE, MANY, PAGES = 3, 8, 2, 64, 16, 24, 50
@@ -126,17 +126,12 @@ def paged(rows, device="cpu"):
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
-@pytest.mark.parametrize("rows, parts, most", [(1, 4, 5), (4, 4, 5), (32, None, 2)])
-def test_flex_attention_over_pages(rows, parts, most, monkeypatch):
+@pytest.mark.parametrize("rows, size, most", [(1, 192, 3), (4, 200, 3), (32, None, 2)])
+def test_flex_attention_over_pages(rows, size, most, monkeypatch):
     """All sequences read one cache. A kernel or two compute the mask of physical places."""
-    monkeypatch.setattr(forms, "parts_of_keys", lambda query, key: parts)
+    in_parts_of(monkeypatch, size)
     with torch.no_grad():
         function, given, wanted = paged(rows)
         found, kernels = run(function, given)
     assert kernels <= most
     check(found, wanted, torch.bfloat16)
-
-
-def test_keys_of_one_cache_go_into_parts():
-    sizes = (8, 32, 1, 64), (1, 8, 8192, 64)
-    assert forms.parts_of_keys(*(torch.empty(size, device="meta") for size in sizes)) == 8
