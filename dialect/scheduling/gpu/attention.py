@@ -38,8 +38,8 @@ WARPS = 4  # of a warp group
 STAGES = 3  # pieces of keys and values under way, at most
 MEASURED = 64 << 10  # bytes under way of a program that reads as fast as `program_rate` says
 SHORTEST = 4  # steps of a part of the keys, at least
-# Of the time without parts, at most, for a prediction may be off by so much; of the least time: so many parts take as long.
-GAIN, ABOUT = 0.75, 1.02
+# Of the time without parts, at most; of the least time: so many parts take as long.
+GAIN, ABOUT = 0.9, 1.02
 SAVED = 2  # launches that parts save the time of, at least
 RESIDENT = 2  # programs of a multiprocessor that shared memory leaves room for, where that is two stages each: one computes while one waits
 
