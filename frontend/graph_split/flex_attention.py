@@ -49,15 +49,18 @@ def working_dtype(x: Tensor) -> torch.dtype:
 
 
 def attention(
-    query: Tensor, key: Tensor, value: Tensor, score: Change, mask: Change, scale: float
+    query: Tensor, key: Tensor, value: Tensor, score: Change, mask: Change, scale: float, hidden: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The result of `flex_attention`, the logarithm to base 2 of the sum of powers of a row, and the largest score, divided by log(2)."""
+    """The result of `flex_attention`, the logarithm to base 2 of the sum of powers of a row, and the largest score, divided by log(2). `hidden`
+    hides keys beside `mask`."""
     batch, heads, rows, _ = query.shape
     few = key.shape[1] if reads_alike(query, key) else heads
     together = query.reshape(batch, few, heads // few * rows, query.shape[3])
     key, value = (_of_each_head(x, together) for x in (key, value))
     scores = _scores(together, key, scale)
     scores = changed(scores.view(batch, heads, rows, key.shape[2]), _indices(query, key), score, mask)
+    if hidden is not None:
+        scores = scores.masked_fill(hidden, -math.inf)
     weights, largest, total = softmax(scores.view(batch * few, heads // few * rows, key.shape[2]))
     out = torch.bmm(weights.to(query.dtype), matrices(value).to(query.dtype))
     logarithm = torch.where(largest.isinf(), largest, largest + total.log())

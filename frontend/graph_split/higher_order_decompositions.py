@@ -18,6 +18,7 @@ from bascule.compat.tensors.pytree import TreeSpec, tree_flatten, tree_leaves, t
 from ..fx.fused_products import mark_products
 from ..fx.trace_context import fake_mode_of
 from .flex_attention import Change, attention, gradients
+from .listed_keys import ListedKeys
 
 BACKWARD = "flex_attention_backward"
 DENSE = ("flex_attention", BACKWARD, "associative_scan")
@@ -62,7 +63,11 @@ def dense_form(gm: GraphModule, node: Node, decompositions: dict[Any, Callable])
 
 def _attention(*args: Any) -> Any:
     query, key, value, score, mask, scale, _, captured, of_mask = args
-    return attention(query, key, value, Change(score, captured), Change(mask[-1], of_mask), scale)
+    changes = Change(score, captured), Change(mask[-1], of_mask)
+    listed = ListedKeys.of(query, key, value, mask, of_mask)
+    if listed is None:
+        return attention(query, key, value, *changes, scale)
+    return attention(query, *map(listed.read, (key, value)), *map(listed.change, changes), scale, listed.hidden())
 
 
 def _gradients(*args: Any) -> Any:
