@@ -262,6 +262,7 @@ class Masks:
                 terms[term] = terms.get(term, 0) + factor
             else:
                 rest = expr(rest + term * factor)
+        terms, rest = self._without_remainders(terms, rest)
         if len(terms) != 1:
             return ALL
         ((term, factor),) = terms.items()
@@ -271,6 +272,22 @@ class Masks:
             return self._at_most(term, _quotient(expr(rest * -1), factor))
         return ALL if factor == 0 else self._at_least(term, expr(_quotient(expr(rest * -1), -factor) * -1))
 
+    def _without_remainders(
+        self, terms: dict[ir.AffineExpr, int], rest: ir.AffineExpr
+    ) -> tuple[dict[ir.AffineExpr, int], ir.AffineExpr]:
+        """Terms of the key and `rest`, which together are no larger: remainders as the least that they are. The key itself, beside a quotient of
+        it, is a multiple of that and a remainder."""
+        key, kept = ir.AffineExpr.get_dim(self.key), dict(terms)
+        for term in terms:
+            size = constant(term.rhs) if isinstance(term, ir.AffineModExpr | ir.AffineFloorDivExpr) else None
+            if size and isinstance(term, ir.AffineModExpr):
+                rest = expr(rest + min(0, kept.pop(term)) * (size - 1))
+            elif size and key in kept and expr(term.lhs) == key:
+                factor = kept.pop(key)
+                kept[term] += factor * size
+                rest = expr(rest + min(0, factor) * (size - 1))
+        return kept, rest
+
     def _is_safe(self, term: ir.AffineExpr, factor: int, rest: ir.AffineExpr) -> bool:
         """Whether no number that was read is multiplied or divided, whatever it is."""
 
@@ -278,12 +295,16 @@ class Masks:
             return not dims_of(e) <= self.extents.keys()
 
         read = [(each, times) for each, times in _terms(rest) if is_read(each)]
-        plain = all(abs(times) == 1 and isinstance(each, ir.AffineDimExpr) for each, times in [*read, (term, factor)])
-        return not read or plain
+        plain = all(abs(times) == 1 and isinstance(each, ir.AffineDimExpr) for each, times in read)
+        if isinstance(term, ir.AffineFloorDivExpr) and isinstance(term.lhs.maybe_downcast(), ir.AffineDimExpr):
+            return not read or (plain and abs(factor) >= (constant(term.rhs) or inf))  # divided by more than it is multiplied by
+        return not read or (plain and abs(factor) == 1 and isinstance(term, ir.AffineDimExpr))
 
     def _at_most(self, term: ir.AffineExpr, bound: ir.AffineExpr) -> Visible:
         if isinstance(term, ir.AffineDimExpr):
             return (Interval(end=(expr(bound + 1),)),)
+        if isinstance(term, ir.AffineFloorDivExpr) and isinstance(term.lhs.maybe_downcast(), ir.AffineDimExpr):
+            return (Interval(end=(expr((bound + 1) * term.rhs),)),)
         if isinstance(term, ir.AffineFloorDivExpr):
             return self._negative(term.lhs - (bound + 1) * term.rhs, 1)
         return ALL
@@ -291,6 +312,8 @@ class Masks:
     def _at_least(self, term: ir.AffineExpr, bound: ir.AffineExpr) -> Visible:
         if isinstance(term, ir.AffineDimExpr):
             return (Interval(first=(bound,)),)
+        if isinstance(term, ir.AffineFloorDivExpr) and isinstance(term.lhs.maybe_downcast(), ir.AffineDimExpr):
+            return (Interval(first=(expr(bound * term.rhs),)),)
         if isinstance(term, ir.AffineFloorDivExpr):
             return self._negative(bound * term.rhs - term.lhs, 0)
         return ALL

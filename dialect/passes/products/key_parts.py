@@ -92,7 +92,14 @@ class _Parts:
 
     def _key(self, part: ir.Value, place: ir.Value) -> tuple[ir.Value, ir.Value | None]:
         """The key at a `place` of a part, and whether there is one, if not at all: else the last one stands for it."""
-        first = index_map(2, [ir.AffineExpr.get_dim(0) * self.parts.size + ir.AffineExpr.get_dim(1)])
+        number, at = ir.AffineExpr.get_dim(0), ir.AffineExpr.get_dim(1)
+        if self.parts.turn:
+            turn = self.parts.turn
+            rounds = ir.AffineExpr.get_floor_div(at, turn) * (turn * (constant(self.parts.count) or 0))
+            place_ = rounds + number * turn + ir.AffineExpr.get_mod(at, turn)
+        else:
+            place_ = number * self.parts.size + at
+        first = index_map(2, [place_])
         (key,) = builders.apply(first, [part, place], [])
         if self.parts.exact:
             return key, None

@@ -84,17 +84,19 @@ def attention(domain: Domain) -> DomainPlan | None:
 
 @dataclass(frozen=True)
 class KeyParts:
-    """The keys of an attention in `count` parts of `size`, of which the last one may have fewer, if not `exact`; and why they are."""
+    """The keys of an attention in `count` parts of `size`, of which some may have fewer, if not `exact`; and why they are. Parts have `turn` keys
+    in turns, so that all have as many of those before a length; 0: each has keys that follow each other."""
 
     count: ir.AffineExpr
     size: int
     exact: bool
     why: str
+    turn: int = 0
 
     @property
     def name(self) -> str:
         """They as a reader sees them."""
-        return f"{self.count} parts of {self.size} keys"
+        return f"{self.count} parts of {self.size} keys" + (f", {self.turn} in turns" if self.turn else "")
 
 
 def key_parts(domain: Domain) -> KeyParts | None:
@@ -117,10 +119,10 @@ def key_parts(domain: Domain) -> KeyParts | None:
     if least > min(GAIN * whole, whole - SAVED * value(MACHINE, "launch")):
         return None
     size = min(size for size, time in times.items() if time <= ABOUT * least)
-    count = -(-costs.keys // size)
+    count, turn = -(-costs.keys // size), costs.step if is_looked_up(found) else 0  # no descriptor reads those
     us = [f"{1e6 * seconds:.0f} us" for seconds in (times[size], whole)]
     why = f"no score is in memory; {costs.programs * count} programs, predicted {us[0]}; {costs.programs} without parts, {us[1]}"
-    return KeyParts(expr(count), size, costs.keys % size == 0, why)
+    return KeyParts(expr(count), size, costs.keys % size == 0, why, turn)
 
 
 def _changing(domain: Domain, found: Attention, keys: ir.AffineExpr) -> KeyParts | None:
