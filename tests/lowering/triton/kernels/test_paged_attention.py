@@ -19,23 +19,23 @@ KEYS = MANY * PAGE
 
 def decode(q, keys, values, table, lengths):
     """`q`: batch x heads x rows x deep; of `keys` and `values` those of a sequence are the pages `table` of it, as far as `lengths` says."""
-    rows = q.shape[2]
-    k = keys[table].reshape(BATCH, KEYS, FEW, DEEP).transpose(1, 2)
-    v = values[table].reshape(BATCH, KEYS, FEW, DEEP).transpose(1, 2)
+    rows, count = q.shape[2], table.shape[1] * keys.shape[1]
+    k = keys[table].reshape(BATCH, count, FEW, DEEP).transpose(1, 2)
+    v = values[table].reshape(BATCH, count, FEW, DEEP).transpose(1, 2)
     grouped = q.reshape(BATCH, FEW, HEADS // FEW * rows, DEEP)
     scores = (grouped @ k.transpose(-1, -2)).float() * DEEP**-0.5
-    hidden = torch.arange(KEYS, device=q.device) >= lengths[:, None, None, None]
+    hidden = torch.arange(count, device=q.device) >= lengths[:, None, None, None]
     return (torch.softmax(scores.masked_fill(hidden, -torch.inf), -1).to(q.dtype) @ v).reshape(q.shape)
 
 
-def inputs(rows, device="cpu"):
+def inputs(rows, device="cpu", page=PAGE, many=MANY):
     """The second half of the pages is in no table, and no numbers."""
     generator = torch.Generator().manual_seed(0)
     q = torch.randn(BATCH, HEADS, rows, DEEP, generator=generator).bfloat16()
-    cache = [torch.randn(2 * PAGES, PAGE, FEW, DEEP, generator=generator).bfloat16() for _ in range(2)]
+    cache = [torch.randn(2 * PAGES, page, FEW, DEEP, generator=generator).bfloat16() for _ in range(2)]
     for each in cache:
         each[PAGES:] = torch.nan
-    table = torch.randint(0, PAGES, (BATCH, MANY), generator=generator)
+    table = torch.randint(0, PAGES, (BATCH, many), generator=generator)
     table[0, 3] -= 2 * PAGES  # from the end
     return [x.to(device) for x in (q, *cache, table, torch.tensor([KEYS, 37, 200]))]
 
