@@ -101,14 +101,14 @@ class KeyParts:
 
 def key_parts(domain: Domain) -> KeyParts | None:
     """The parts that the keys of an attention go into, so that programs keep the multiprocessors busy: as many as take about the least time. None
-    where that saves less than it is worth, or for another domain. Keys whose number changes from call to call are in parts of one size."""
+    where that saves less than it is worth, or for another domain. Where the number of keys or the batch changes from call to call they are in parts
+    of one size."""
     every = found_in(domain)
     if len(every) != 1 or not every[0].normalizers:
         return None
     (found,) = every
-    (keys,) = found.scores.sizes
-    if constant(keys) is None:
-        return _changing(domain, found, keys)
+    if None in (iterations(sizes) for sizes in (_sides(domain, found)[0], found.scores.sizes)):
+        return _changing(domain, found)
     costs = _KeyCosts.of(domain, found)
     if costs is None:
         return None
@@ -125,13 +125,18 @@ def key_parts(domain: Domain) -> KeyParts | None:
     return KeyParts(expr(count), size, costs.keys % size == 0, why, turn)
 
 
-def _changing(domain: Domain, found: Attention, keys: ir.AffineExpr) -> KeyParts | None:
-    """The parts of so many `keys`, which are not known: as long as makes little of what they give, beside the keys."""
-    rows = iterations([domain.sizes[place] for place in found.rows])
+def _changing(domain: Domain, found: Attention) -> KeyParts | None:
+    """The parts of keys of which it is not known how many there are, or how many programs without parts: as long as makes what they give little
+    beside the keys."""
+    rows, (keys,) = iterations([domain.sizes[place] for place in found.rows]), found.scores.sizes
     if rows is None:
         return None
-    size = max(KEYS * 2 * SHORTEST, KEYS * power_of_two(rows))
-    return KeyParts(expr(ir.AffineExpr.get_ceil_div(keys, expr(size))), size, False, "no score is in memory, and any number of keys")
+    size, known = KEYS * max(2 * SHORTEST, power_of_two(rows)), constant(keys)
+    if known is not None and known < 2 * size:
+        return None
+    turn = KEYS if known is not None and is_looked_up(found) else 0
+    count, exact = expr(ir.AffineExpr.get_ceil_div(keys, expr(size))), known is not None and known % size == 0
+    return KeyParts(count, size, exact, "no score is in memory, whatever the sizes are", turn)
 
 
 @dataclass(frozen=True)
