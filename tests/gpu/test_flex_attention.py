@@ -75,7 +75,7 @@ def test_captured_tensors_that_train():
 
 @pytest.mark.parametrize("rows, shared, keys", [(1, 4, 4096), (4, 2, 2048), (3, 4, 8192), (1, 1, 4096), (1, 4, 3000)])
 def test_few_rows_over_many_keys(rows, shared, keys):
-    """Keys go into parts, or, where there is one row for each or their number is not even, do not."""
+    """Keys go into parts, or, where there is one row for each, do not."""
     q, k, v = (x.cuda() for x in inputs(rows=rows, keys=keys, deep=128, columns=128, heads=8, shared=shared))
 
     def late(b, h, i, j):

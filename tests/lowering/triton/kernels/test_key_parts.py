@@ -84,12 +84,12 @@ def test_keys_whose_number_changes():
 
 SCORES = {
     "as they are": lambda s: s,
-    "a finite number hides all keys of a row": lambda s: s.masked_fill(torch.arange(s.shape[-2])[:, None] % 3 == 0, -1e30),
-    "infinity": lambda s: s.masked_fill(torch.arange(s.shape[-1]) == 130, torch.inf),
-    "no number": lambda s: s.masked_fill(torch.arange(s.shape[-1]) == 250, torch.nan),
-    "hidden in memory": lambda s: s.masked_fill(torch.ones(s.shape[-2:], dtype=torch.bool).tril(150).logical_not(), -torch.inf),
-    "causal": lambda s: s.masked_fill(torch.arange(s.shape[-1]) > 8 * torch.arange(s.shape[-2])[:, None], -torch.inf),
-    "by batch and head": lambda s: s * torch.tensor([[[[0.5]]], [[[2.0]]]]).to(s.dtype),
+    "a finite number hides all keys of a row": lambda s: s.masked_fill(torch.arange(s.shape[-2], device=s.device)[:, None] % 3 == 0, -1e30),
+    "infinity": lambda s: s.masked_fill(torch.arange(s.shape[-1], device=s.device) == 130, torch.inf),
+    "no number": lambda s: s.masked_fill(torch.arange(s.shape[-1], device=s.device) == 250, torch.nan),
+    "hidden in memory": lambda s: s.masked_fill(torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device).tril(150).logical_not(), -torch.inf),
+    "causal": lambda s: s.masked_fill(torch.arange(s.shape[-1], device=s.device) > 8 * torch.arange(s.shape[-2], device=s.device)[:, None], -torch.inf),
+    "by batch and head": lambda s: s * torch.tensor([[[[0.5]]], [[[2.0]]]]).to(s),
 }
 
 
