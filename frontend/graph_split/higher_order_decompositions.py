@@ -67,7 +67,8 @@ def _attention(*args: Any) -> Any:
     listed = ListedKeys.of(query, key, value, mask, of_mask)
     if listed is None:
         return attention(query, key, value, *changes, scale)
-    return attention(query, *map(listed.read, (key, value)), *map(listed.change, changes), scale, listed.hidden())
+    score, mask = (listed.change(change) for change in changes)
+    return attention(query, listed.read(key), listed.read(value), score, mask, scale, listed.hidden())
 
 
 def _gradients(*args: Any) -> Any:

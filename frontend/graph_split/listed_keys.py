@@ -25,7 +25,9 @@ class ListedKeys:
     lengths: Tensor
 
     @staticmethod
-    def of(query: Tensor, key: Tensor, value: Tensor, mask: Sequence[Any], captured: Sequence[Any]) -> "ListedKeys | None":
+    def of(
+        query: Tensor, key: Tensor, value: Tensor, mask: Sequence[Any], captured: Sequence[Any]
+    ) -> "ListedKeys | None":
         """Those of `mask`, the operand of `flex_attention`; None where a kernel rather walks all keys: those of many rows, or where places alone
         tell what is hidden, for then they bound the walk."""
         _, _, count, which, full_count, full_which, *_, block, _ = mask

@@ -297,7 +297,9 @@ class Masks:
         read = [(each, times) for each, times in _terms(rest) if is_read(each)]
         plain = all(abs(times) == 1 and isinstance(each, ir.AffineDimExpr) for each, times in read)
         if isinstance(term, ir.AffineFloorDivExpr) and isinstance(term.lhs.maybe_downcast(), ir.AffineDimExpr):
-            return not read or (plain and abs(factor) >= (constant(term.rhs) or inf))  # divided by more than it is multiplied by
+            return not read or (
+                plain and abs(factor) >= (constant(term.rhs) or inf)
+            )  # divided by more than it is multiplied by
         return not read or (plain and abs(factor) == 1 and isinstance(term, ir.AffineDimExpr))
 
     def _at_most(self, term: ir.AffineExpr, bound: ir.AffineExpr) -> Visible:

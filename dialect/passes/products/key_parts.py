@@ -17,9 +17,11 @@ from ...scheduling.gpu.attention import KeyParts
 NEVER = float("-inf")
 
 
-def in_parts(attention: ir.Operation, found: Attention, parts: KeyParts, symbols: Sequence[ir.Value]) -> list[ir.Operation]:
-    """The compute that stands for `attention`, of which `found` tells the loops, at the insertion point, behind those of the `parts` of its keys,
-    which share a kernel: all of them, in order."""
+def in_parts(
+    attention: ir.Operation, found: Attention, parts: KeyParts, symbols: Sequence[ir.Value]
+) -> list[ir.Operation]:
+    """The compute that stands for `attention`, of which `found` tells the loops, at the insertion point, behind those of the `parts` of its
+    keys, which share a kernel: all of them, in order."""
     return _Parts(attention, found, parts, symbols).build()
 
 
@@ -117,7 +119,8 @@ class _Parts:
         return found
 
     def _whole(self, at: builders.Indices, parts: ir.Value, maxima: ir.Value, totals: ir.Value) -> ir.Value:
-        """An element of the attention. A part whose scores are all -inf counts for nothing; where all are, the result is NaN, as without parts."""
+        """An element of the attention. A part whose scores are all -inf counts for nothing; where all are, the result is NaN, as without
+        parts."""
         _, largest, total, weighted = (loop.results[0] for loop in self.loops)
         zero = arith.constant(ir.IndexType.get(), 0)
         rows = [zero if place in self.found.columns else index for place, index in enumerate(at)]

@@ -84,8 +84,8 @@ def attention(domain: Domain) -> DomainPlan | None:
 
 @dataclass(frozen=True)
 class KeyParts:
-    """The keys of an attention in `count` parts of `size`, of which some may have fewer, if not `exact`; and why they are. Parts have `turn` keys
-    in turns, so that all have as many of those before a length; 0: each has keys that follow each other."""
+    """The keys of an attention in `count` parts of `size`, of which some may have fewer, if not `exact`; and why they are. Parts have `turn`
+    keys in turns, so that all have as many of those before a length; 0: each has keys that follow each other."""
 
     count: ir.AffineExpr
     size: int
@@ -100,9 +100,9 @@ class KeyParts:
 
 
 def key_parts(domain: Domain) -> KeyParts | None:
-    """The parts that the keys of an attention go into, so that programs keep the multiprocessors busy: as many as take about the least time. None
-    where that saves less than it is worth, or for another domain. Where the number of keys or the batch changes from call to call they are in parts
-    of one size."""
+    """The parts that the keys of an attention go into, so that programs keep the multiprocessors busy: as many as take about the least time.
+    None where that saves less than it is worth, or for another domain. Where the number of keys or the batch changes from call to call they are
+    in parts of one size."""
     every = found_in(domain)
     if len(every) != 1 or not every[0].normalizers:
         return None
@@ -112,7 +112,9 @@ def key_parts(domain: Domain) -> KeyParts | None:
     costs = _KeyCosts.of(domain, found)
     if costs is None:
         return None
-    most = min(value("cuda", "pieces_a_multiprocessor") * domain.machine.sm_count // costs.programs, costs.steps // SHORTEST)
+    most = min(
+        value("cuda", "pieces_a_multiprocessor") * domain.machine.sm_count // costs.programs, costs.steps // SHORTEST
+    )
     sizes = {-(-costs.steps // n) * costs.step for n in range(2, most + 1)}
     times = {size: costs.seconds(-(-costs.keys // size)) for size in sizes}
     whole, least = costs.seconds(1), min(times.values(), default=inf)
@@ -141,7 +143,7 @@ def _changing(domain: Domain, found: Attention) -> KeyParts | None:
 
 @dataclass(frozen=True)
 class _KeyCosts:
-    """What an attention of `programs` tiles takes, each of so many `keys` in so many `steps` of `step` keys and `piece` bytes, of which `ahead`
+    """The costs of an attention of `programs` tiles, each of so many `keys` in so many `steps` of `step` keys and `piece` bytes, of which `ahead`
     steps are under way; `reads`: programs that read different keys, `slots`: programs that multiprocessors have at a time, `partial`: bytes of
     what a part of the keys gives, `multiplied`: seconds of the products of a step."""
 

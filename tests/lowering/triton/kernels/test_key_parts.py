@@ -1,4 +1,4 @@
-"""Attentions whose keys go into parts, in the interpreter, against f64: which keys a part has, what of them is hidden, and what is put together."""
+"""Attentions whose keys go into parts, in the interpreter, against f64: which keys a part has, what of them is hidden, what comes of it."""
 
 from pathlib import Path
 
@@ -84,11 +84,17 @@ def test_keys_whose_number_changes():
 
 SCORES = {
     "as they are": lambda s: s,
-    "a finite number hides all keys of a row": lambda s: s.masked_fill(torch.arange(s.shape[-2], device=s.device)[:, None] % 3 == 0, -1e30),
+    "a finite number hides all keys of a row": lambda s: s.masked_fill(
+        torch.arange(s.shape[-2], device=s.device)[:, None] % 3 == 0, -1e30
+    ),
     "infinity": lambda s: s.masked_fill(torch.arange(s.shape[-1], device=s.device) == 130, torch.inf),
     "no number": lambda s: s.masked_fill(torch.arange(s.shape[-1], device=s.device) == 250, torch.nan),
-    "hidden in memory": lambda s: s.masked_fill(torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device).tril(150).logical_not(), -torch.inf),
-    "causal": lambda s: s.masked_fill(torch.arange(s.shape[-1], device=s.device) > 8 * torch.arange(s.shape[-2], device=s.device)[:, None], -torch.inf),
+    "hidden in memory": lambda s: s.masked_fill(
+        torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device).tril(150).logical_not(), -torch.inf
+    ),
+    "causal": lambda s: s.masked_fill(
+        torch.arange(s.shape[-1], device=s.device) > 8 * torch.arange(s.shape[-2], device=s.device)[:, None], -torch.inf
+    ),
     "by batch and head": lambda s: s * torch.tensor([[[[0.5]]], [[[2.0]]]]).to(s),
 }
 
@@ -112,7 +118,9 @@ def test_flex_attention_with_its_logarithm(size, turn, monkeypatch):
     in_parts_of(monkeypatch, size, turn)
     generator = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(2, h, n, 32, generator=generator).bfloat16() for h, n in ((8, 3), (2, 400), (2, 400)))
-    blocks = create_block_mask(lambda b, h, i, j: (j > 140 + i) & (j < 300) & (i != 1), None, None, 3, 400, device="cpu")
+    blocks = create_block_mask(
+        lambda b, h, i, j: (j > 140 + i) & (j < 300) & (i != 1), None, None, 3, 400, device="cpu"
+    )
 
     def function(q, k, v):
         return flex_attention(q, k, v, block_mask=blocks, enable_gqa=True, return_lse=True)
