@@ -143,9 +143,9 @@ def _changing(domain: Domain, found: Attention) -> KeyParts | None:
 
 @dataclass(frozen=True)
 class _KeyCosts:
-    """The costs of an attention of `programs` tiles, each of so many `keys` in so many `steps` of `step` keys and `piece` bytes, of which `ahead`
-    steps are under way; `reads`: programs that read different keys, `slots`: programs that multiprocessors have at a time, `partial`: bytes of
-    what a part of the keys gives, `multiplied`: seconds of the products of a step."""
+    """The costs of an attention of `programs` tiles, each of so many `keys` in so many `steps` of `step` keys and `piece` bytes, of which
+    `ahead` steps are under way; `reads`: programs that read different keys, `slots`: programs that multiprocessors have at a time, `partial`:
+    bytes of what a part of the keys gives, `multiplied`: seconds of the products of a step."""
 
     programs: int
     keys: int
