@@ -28,11 +28,13 @@ class ListedKeys:
     def of(
         query: Tensor, key: Tensor, value: Tensor, mask: Sequence[Any], captured: Sequence[Any]
     ) -> "ListedKeys | None":
-        """Those of `mask`, the operand of `flex_attention`; None where a kernel rather walks all keys: those of many rows, or where places alone
-        tell what is hidden, for then they bound the walk."""
+        """Those of `mask`, the operand of `flex_attention`; None where a kernel rather walks all keys: those of many rows, where each sequence
+        has keys of its own, or where places alone tell what is hidden, for then they bound the walk."""
         _, _, count, which, full_count, full_which, *_, block, _ = mask
-        tensors = [x for x in captured if isinstance(x, Tensor)]
-        if count is None or not tensors or not _takes(query, key, value) or not _is_of_all_rows(count, which, query):
+        looked_up = count is not None and any(isinstance(x, Tensor) for x in captured) and _takes(query, key, value)
+        if not looked_up or not (key.shape[0] == value.shape[0] == 1 < query.shape[0]):
+            return None
+        if not _is_of_all_rows(count, which, query):
             return None
         blocks, rest = divmod(key.shape[2], block)
         if rest:
@@ -46,14 +48,9 @@ class ListedKeys:
 
     def read(self, x: Tensor) -> Tensor:
         """Keys or values that are listed: batch x heads x slots x columns."""
-        batch, heads, keys, columns = x.shape
-        blocks = x.view(batch, heads, keys // self.size, self.size, columns)
-        if batch == 1:
-            found = blocks[0][:, self.table].transpose(0, 1)
-        else:
-            number = torch.arange(batch, device=x.device)[:, None]
-            found = blocks.transpose(1, 2)[number, self.table].transpose(1, 2)
-        return found.reshape(self.table.shape[0], heads, -1, columns)
+        _, heads, keys, columns = x.shape
+        blocks = x.view(heads, keys // self.size, self.size, columns)[:, self.table]
+        return blocks.transpose(0, 1).reshape(self.table.shape[0], heads, -1, columns)
 
     def change(self, change: Change) -> Change:
         """`change`, whose functions are of the places of keys, as one of slots."""
