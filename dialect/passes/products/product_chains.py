@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
-from ...analysis.bodies.backward_slice import captured
+from ...analysis.bodies.backward_slice import captured, needed
 from ...analysis.bodies.body_summary import Body, decode
 from ...fusion.attention_parts import is_contraction
 from ...fusion.inlining import Inliner
@@ -101,7 +101,8 @@ class ProductChains(GraphWalk):
             op.erase()
 
     def is_of_indices(self, compute: ir.Operation) -> bool:
-        """Whether an element of `compute` is a function of its indices, without a loop, that is cheap but for what one index alone decides."""
+        """Whether an element of `compute` is a function of its indices, without a loop, that is cheap but for what one index alone decides; of
+        lengths too, which are read."""
         return self._work_of_indices(compute) <= CHEAP
 
     def _work_of_indices(self, compute: ir.Operation) -> float:
@@ -109,11 +110,14 @@ class ProductChains(GraphWalk):
         has a loop."""
         if compute not in self.of_indices:
             inner = ops_in(compute)
-            read = [_compute(op.operands[0]) for op in inner if op.name == "tensor.extract"]
+            read = [op for op in inner if op.name == "tensor.extract"]
             plain = all(op == compute or not len(op.regions) for op in inner)
-            known = {other: self._work_of_indices(other) for other in read if other is not None}
-            finite = plain and all(other is not None for other in read) and inf not in known.values()
-            self.of_indices[compute] = joint_work(Body(compute), lambda x: known[x.owner.operation]) if finite else inf
+            known = {other: self._work_of_indices(other) for op in read if (other := _compute(op.operands[0])) is not None}
+            told = all(_compute(op.operands[0]) is not None or _is_length(compute, op) for op in read)
+            finite = plain and told and inf not in known.values()
+            self.of_indices[compute] = (
+                joint_work(Body(compute), lambda x: known.get(_compute(x), 0.0)) if finite else inf
+            )
         return self.of_indices[compute]
 
     def used_outside(self, ops: Iterable[ir.Operation], inside: set[ir.Operation]) -> bool:
@@ -158,6 +162,14 @@ def _read(compute: ir.Operation) -> list[ir.Operation]:
 def _compute(value: ir.Value) -> ir.Operation | None:
     owner = None if isinstance(value.owner, ir.Block) else value.owner.operation
     return owner if owner is not None and owner.name == "bascule.compute" else None
+
+
+def _is_length(compute: ir.Operation, read: ir.Operation) -> bool:
+    """Whether what is read tells for each of a batch how much a mask hides: the places in its rows do not say where."""
+    *_, place = compute.regions[0].blocks[0].arguments
+    masks = compute.results[0].type.element_type == ir.IntegerType.get_signless(1)
+    block = compute.regions[0].blocks[0]
+    return masks and place.arg_number not in needed(list(read.operands)[1:], block).arguments
 
 
 def around(op: ir.Operation, block: ir.Block) -> ir.Operation:
