@@ -112,7 +112,9 @@ class ProductChains(GraphWalk):
             inner = ops_in(compute)
             read = [op for op in inner if op.name == "tensor.extract"]
             plain = all(op == compute or not len(op.regions) for op in inner)
-            known = {other: self._work_of_indices(other) for op in read if (other := _compute(op.operands[0])) is not None}
+            known = {
+                other: self._work_of_indices(other) for op in read if (other := _compute(op.operands[0])) is not None
+            }
             told = all(_compute(op.operands[0]) is not None or _is_length(compute, op) for op in read)
             finite = plain and told and inf not in known.values()
             self.of_indices[compute] = (

@@ -7,7 +7,6 @@ each row, and adds the piece's values to the row's, scaled where the maximum gre
 from dataclasses import dataclass, replace
 from math import inf
 
-from ...analysis.affine.linear_forms import dims_of
 from ...analysis.bodies.nested_loops import iterations
 from ...analysis.products.attention import Attention, attentions_of, yielded
 from ...analysis.products.segments import with_data
@@ -288,9 +287,16 @@ def _hides_keys(domain: Domain, found: Attention) -> bool:
 
     batch = {domain.indices[place] for place in found.batch}
 
+    def depends(value: ir.Value) -> set[int]:
+        """The loops' indices that an index is computed of, by way of data or not."""
+        if not body.dependence:
+            body.depend()
+        found = {body.number(base) for base in indexing.resolve(value)[1]}
+        return {n for base in found for n in ({base} if base in body.sizes else body.dependence.get(base, {}))}
+
     def index(value: ir.Value) -> ir.AffineExpr | None:
         if not isinstance(value.type, ir.IndexType):  # it is read
-            same = all(dims_of(index(operand)) <= batch for operand in list(value.owner.operands)[1:])
+            same = all(depends(operand) <= batch for operand in list(value.owner.operands)[1:])
             return ir.AffineExpr.get_dim(body.number(value)) if same else None
         expression, bases = indexing.resolve(value)
         numbers = [body.number(base) for base in bases]

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bascule.dialect.analysis.affine.linear_forms import dims_of
 from bascule.dialect.analysis.bodies.backward_slice import needed
 from bascule.dialect.analysis.products.attention import yielded
 from bascule.dialect.analysis.products.mask_conditions import MaskCondition, mask_conditions
@@ -116,12 +115,13 @@ def _known(e: LoopBody, scores: ir.Operation) -> tuple[int, dict[int, int], Call
 
 def _length(e: LoopBody, value: ir.Value, block: ir.Block) -> ir.AffineExpr | None:
     """An integer that is read as an expression, where it is one for the program's tile; what is above or below all keys is near them."""
-    indices = [e.expressions.of(operand) for operand in list(value.owner.operands)[1:]]
-    atoms = {atom for index in indices for atom in dims_of(index)}
-    if not atoms <= e.domain or any(e.ix.at[atom]().axes for atom in atoms):
+    slice_ = needed([value], block)
+    if slice_.arguments:
         return None
-    for op in needed([value], block).ops:
+    for op in slice_.ops:
         e._op(op)
+    if e.tile(value).axes:
+        return None
     b, number = e.b, e.tile(value).value
     wide = b.convert("arith.extsi", number, b.i64) if number.type != b.i64 else number
     for name, most in (("arith.maxsi", -FAR), ("arith.minsi", FAR)):
