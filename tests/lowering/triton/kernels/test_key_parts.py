@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 from bascule.frontend.graph_split import listed_keys
+from bascule.lowering.triton.kernels import loops
+from bascule.lowering.triton.kernels.walked_keys import walked_keys
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import bascule
@@ -131,6 +133,25 @@ def test_flex_attention_with_its_logarithm(size, turn, monkeypatch):
     wanted = function(q.double(), k.double(), v.double())
     check(found[0], wanted[0], torch.bfloat16)
     assert torch.allclose(found[1].double(), wanted[1], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("size", [None, 128, 150])
+def test_captured_lengths_bound_the_walk(size, monkeypatch):
+    in_parts_of(monkeypatch, size)
+    ends = []
+    monkeypatch.setattr(loops, "walked_keys", lambda *args: ends.append(walked_keys(*args)) or ends[-1])
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(3, h, n, 32, generator=generator).bfloat16() for h, n in ((8, 2), (2, 400), (2, 400)))
+    lengths = torch.tensor([400, 30, 0])
+    blocks = create_block_mask(lambda b, h, i, j: j < lengths[b] + i, 3, None, 2, 400, device="cpu")
+
+    def function(q, k, v):
+        return flex_attention(q, k, v, block_mask=blocks, enable_gqa=True)
+
+    found, kernels = paged.run(function, [q, k, v])
+    assert len(ends) == 1 and kernels <= 2
+    check(found, function(q.double(), k.double(), v.double()), torch.bfloat16)
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
