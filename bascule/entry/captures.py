@@ -1,14 +1,20 @@
-"""Dynamo's captures, during which the garbage collector is paused as it is while their graphs are compiled.
+"""Dynamo's captures, during which the garbage collector is paused as it is while their graphs are compiled, and Dynamo spares work that nobody
+sees.
 
-Dynamo tells of each capture before anybody knows of whose graphs: so collections go on where another compiler than ours is in use too.
+Dynamo tells of each capture before anybody knows of whose graphs: so all is as ever where another compiler than ours is in use too.
 """
 
+from contextlib import ExitStack
 from typing import Any
+
+from bascule.frontend.torch_patches.local_classes import local_classes_once
+from bascule.frontend.torch_patches.log_headers import log_headers_on_demand
 
 from ..compat.graphs.dynamo import callback_handler, compilers_in_use
 from ..compiler.gc_pause import pause, resume
 
-_paused = False  # Dynamo tells of one capture at a time, with a lock held
+_patches = local_classes_once, log_headers_on_demand
+_captures: list[ExitStack] = []  # the one in progress: Dynamo tells of one at a time, with a lock held
 
 
 def pause_in_captures() -> None:
@@ -19,17 +25,18 @@ def pause_in_captures() -> None:
 
 
 def _begin(*_: Any) -> None:
-    global _paused
-    if not _paused and all(map(_is_ours, compilers_in_use())):
-        pause()
-        _paused = True
+    if not _captures and all(map(_is_ours, compilers_in_use())):
+        with ExitStack() as stack:
+            pause()
+            stack.callback(resume)
+            for patch in _patches:
+                stack.enter_context(patch)
+            _captures.append(stack.pop_all())
 
 
 def _end(*_: Any) -> None:
-    global _paused
-    if _paused:
-        _paused = False
-        resume()
+    if _captures:
+        _captures.pop().close()
 
 
 def _is_ours(compiler: Any) -> bool:

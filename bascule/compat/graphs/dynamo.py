@@ -11,8 +11,9 @@ from torch._dynamo.debug_utils import minifier_dir
 from torch._dynamo.eval_frame import cached_backends, innermost_fn
 from torch._dynamo.exc import ShortenTraceback, TensorifyScalarRestartAnalysis, TorchDynamoException
 from torch._dynamo.source import ConstantSource
-from torch._dynamo.symbolic_convert import TensorifyState
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase, TensorifyState
 from torch._dynamo.utils import GmWrapper, counters, detect_fake_mode, flatten_graph_inputs, get_debug_dir
+from torch._dynamo.variables.builder import VariableBuilder
 
 
 def compilers_in_use() -> list[Any]:
@@ -23,11 +24,13 @@ def compilers_in_use() -> list[Any]:
 __all__ = [
     "ConstantSource",
     "GmWrapper",
+    "InstructionTranslatorBase",
     "ShortenTraceback",
     "TensorifyScalarRestartAnalysis",
     "TensorifyState",
     "TorchDynamoException",
     "TransformGetItemToIndex",
+    "VariableBuilder",
     "callback_handler",
     "compiled_autograd",
     "compilers_in_use",
