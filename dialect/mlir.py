@@ -9,6 +9,7 @@ from pathlib import Path
 
 from torch_mlir import ir, passmanager, rewrite
 from torch_mlir._mlir_libs import _mlir
+from torch_mlir._mlir_libs._torchMlir import register_dialect as register_torch_dialect
 from torch_mlir.dialects import (
     affine,
     arith,
@@ -21,7 +22,6 @@ from torch_mlir.dialects import (
     scf,
     tensor,
 )
-from torch_mlir.dialects import torch as torch_dialect
 
 # To make a Python object of an op, the bindings import a module named after its dialect. A module that is not there is looked for on
 # the whole import path at every op of the dialect, 30 us each; one that is there is imported once. Ours come first.
@@ -63,8 +63,8 @@ __all__ = [
     "math",
     "memref",
     "passmanager",
+    "register_torch_dialect",
     "rewrite",
     "scf",
     "tensor",
-    "torch_dialect",
 ]

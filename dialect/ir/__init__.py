@@ -2,7 +2,7 @@
 
 from threading import Lock
 
-from ..mlir import ir, torch_dialect
+from ..mlir import ir, register_torch_dialect
 from .attributes import LayoutAttr, OperandAttr, ScheduleAttr
 from .definition import Bascule, build
 from .loop_ops import ComputeOp, ForeachOp, KernelOp, ReduceOp, ScanOp, YieldOp
@@ -22,7 +22,7 @@ def context() -> ir.Context:
     ctx = ir.Context(load_on_create_dialects=DIALECTS)
     with ctx, _loading:
         Bascule.load()
-        torch_dialect.register_dialect(ctx)
+        register_torch_dialect(ctx)
     return ctx
 
 
