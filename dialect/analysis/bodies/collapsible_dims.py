@@ -106,14 +106,30 @@ class Walker:
         return self.loops[index][0] != self.body.op
 
 
-def with_folds(bodies: Sequence[Body]) -> list[Body]:
-    """The computes with indices of sizes that make a fold: two neighbours of sizes A and B, or one of size A * B where there are such. What
-    the others make of their indices need not be looked at."""
-    sizes = [[list(map(constant, loop.sizes)) for loop in (body.root, *body.loops)] for body in bodies]
-    products = [{a * b for loop in loops for a, b in pairwise(loop) if a and b and 1 not in (a, b)} for loops in sizes]
-    singles = [{size for loop in loops for size in loop} for loops in sizes]
-    folds = set[int | None]().union(*products) & set[int | None]().union(*singles)
-    return [body for body, two, one in zip(bodies, products, singles) if not folds.isdisjoint(two | one)]
+def pair_sizes(body: Body) -> set[Fold]:
+    """The sizes of neighbouring indices that may be one."""
+    return {(a, b) for loop in _sizes(body) for a, b in pairwise(loop) if a and b and 1 not in (a, b)}
+
+
+def fold_sizes(bodies: Sequence[Body]) -> set[Fold]:
+    """The sizes (A, B) of neighbouring indices of which a fold may be: some loop has an index of size A * B."""
+    singles = {size for body in bodies for loop in _sizes(body) for size in loop}
+    return {(a, b) for body in bodies for a, b in pair_sizes(body) if a * b in singles}
+
+
+def with_folds(bodies: Sequence[Body], folds: set[Fold]) -> list[Body]:
+    """The computes with indices of sizes that make a fold: two neighbours of sizes A and B, or one of size A * B. What the others make of
+    their indices need not be looked at."""
+    singles = {a * b for a, b in folds}
+    return [
+        body
+        for body in bodies
+        if any(not singles.isdisjoint(loop) or not folds.isdisjoint(pairwise(loop)) for loop in _sizes(body))
+    ]
+
+
+def _sizes(body: Body) -> list[list[int | None]]:
+    return [list(map(constant, loop.sizes)) for loop in (body.root, *body.loops)]
 
 
 def to_collapse(walkers: Sequence[Walker], collapsible: set[ir.Value]) -> dict[Fold, list[tuple[Walker, list[Pair]]]]:

@@ -8,7 +8,7 @@ from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
 from ...analysis.bodies.body_summary import Body
 from ...analysis.bodies.body_tree import sizes_of
-from ...analysis.bodies.collapsible_dims import Fold, Pair, Walker, to_collapse, with_folds
+from ...analysis.bodies.collapsible_dims import Fold, Pair, Walker, fold_sizes, pair_sizes, to_collapse, with_folds
 from ...analysis.memory.buffers import memref_type, strides
 from ...fusion.row_statistics import is_apart
 from ...ir import builders
@@ -37,26 +37,32 @@ class CollapseDomains(Pass):
     def run(self, module: ir.Module) -> None:
         with module.context:
             for graph in graph_functions(module):
-                collapsed = False
-                while _collapse(graph):  # a fold of a fold, (2, 4, 8), shows when (2, 4) is one
+                collapsed, settled = False, set[Fold]()
+                while _collapse(graph, settled):  # a fold of a fold, (2, 4, 8), shows when (2, 4) is one
                     collapsed = True
                 if collapsed:
                     fold_views(graph, simplifier := Simplifier())
                     simplify_indexing(graph, simplifier)
 
 
-def _collapse(graph: ir.Operation) -> bool:
-    """Collapses what can be, of all folds that do not meet; whether there was any."""
+def _collapse(graph: ir.Operation, settled: set[Fold]) -> bool:
+    """Collapses what can be, of all folds that do not meet; whether there was any, and more may be. `settled`: the sizes of folds of which
+    that was decided before. Those of now are added, but where a compute was collapsed by another."""
     indexing = Indexing(builders.symbols_of(graph), Simplifier())
     ops = [view.operation for view in graph.regions[0].blocks[0].operations]
     bodies = [Body(op) for op in ops if op.name == "bascule.compute" and is_apart(op)]
-    walkers = [Walker(body, indexing) for body in with_folds(bodies)]
+    sizes = fold_sizes(bodies)
+    if sizes <= settled:
+        return False
+    walkers = [Walker(body, indexing) for body in with_folds(bodies, sizes)]
     found = to_collapse(walkers, {w.body.result for w in walkers if _may_move(w.body)})
+    settled |= sizes
     done: set[Walker] = set()
     for fold, chosen in found.items():
         for walker, pairs in chosen:
             if walker not in done:
                 done.add(walker)
+                settled -= pair_sizes(walker.body) - {fold}
                 _rewrite(walker, pairs, fold)
     return bool(done)
 

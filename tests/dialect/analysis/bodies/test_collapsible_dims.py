@@ -3,7 +3,7 @@
 import pytest
 from bascule.dialect.analysis.bodies.body_summary import Body
 from bascule.dialect.analysis.bodies.body_tree import indices_of
-from bascule.dialect.analysis.bodies.collapsible_dims import Walker, to_collapse, with_folds
+from bascule.dialect.analysis.bodies.collapsible_dims import Walker, fold_sizes, to_collapse, with_folds
 from bascule.dialect.ir.regions import ops_in
 
 from tests.dialect.small_kernels import compute, extract, indexing_of, mlir, parse, reduce
@@ -58,7 +58,7 @@ def collapsed(*computes: str, fixed: int | None = None) -> dict[tuple[int, int],
 )
 def test_sizes_that_make_a_fold(one, two, expected):
     bodies = bodies_of(flat("%one", one), grid("%two", sizes=two))
-    assert [bodies.index(body) for body in with_folds(bodies)] == expected
+    assert [bodies.index(body) for body in with_folds(bodies, fold_sizes(bodies))] == expected
 
 
 def test_computes_of_rows_that_another_walks_by_one_index():
