@@ -8,6 +8,8 @@ from functools import cache
 
 import torch
 
+from bascule.compat.operators.custom_operators import register_fake as register
+
 STATE_BYTES = {"cpu": 5056, "cuda": 16}  # of a generator's state
 STEP = 0x61C88646  # from a stream's seed to that of the next, far from the steps of a loop's seeds
 
@@ -48,11 +50,11 @@ def _sizes(devices: Sequence[str]) -> list[int]:
 
 @cache
 def register_fake() -> None:
-    """Lets them be traced; not done at import: see `opaque_gradients.register_fake`."""
-    torch.library.register_fake(
+    """Lets them be traced."""
+    register(
         "bascule::begin_draws",
         lambda seed, number, devices: torch.empty(sum(_sizes(devices)), dtype=torch.uint8),
-        lib=_library,
+        _library,
     )
-    torch.library.register_fake("bascule::end_draws", lambda states, devices: None, lib=_library)
+    register("bascule::end_draws", lambda states, devices: None, _library)
     torch.fx.node.has_side_effect(torch.ops.bascule.end_draws.default)

@@ -10,6 +10,8 @@ from weakref import WeakValueDictionary
 import torch
 from torch.fx import Graph
 
+from bascule.compat.operators.custom_operators import register_fake as register
+
 from ..fx.graph_ends import outputs_of
 from .find import Region
 from .templates import Template
@@ -102,14 +104,14 @@ def _values(graph: Graph) -> list[torch.Tensor]:
 
 @cache
 def register_fake() -> None:
-    """Lets them be traced; not done at import: see `opaque_gradients.register_fake`."""
+    """Lets them be traced."""
 
     def backward(tensors: Sequence[torch.Tensor], sizes: Sequence[Any], region: int) -> list[torch.Tensor]:
         graph = called(region).template.backward
         assert graph is not None
         return _values(graph)
 
-    torch.library.register_fake(
-        "bascule::region_forward", lambda tensors, sizes, region: _values(called(region).template.forward), lib=_library
+    register(
+        "bascule::region_forward", lambda tensors, sizes, region: _values(called(region).template.forward), _library
     )
-    torch.library.register_fake("bascule::region_backward", backward, lib=_library)
+    register("bascule::region_backward", backward, _library)

@@ -24,6 +24,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from bascule.compat.graphs.tracing import active_fake_mode
 from bascule.compat.operators.custom_operators import OPDEFS
+from bascule.compat.operators.custom_operators import register_fake as register
 from bascule.compat.operators.schemas import OpOverload
 from bascule.compat.tensors.fake_tensors import DataDependentOutputException, DynamicOutputShapeException
 from bascule.compat.tensors.layouts import is_non_overlapping_and_dense_or_false, make_contiguous_strides_for
@@ -193,9 +194,8 @@ def _gradient_of(tensors: Sequence[torch.Tensor], told: str, numbers: Sequence[i
 
 @cache
 def register_fake() -> None:
-    """Lets `gradient_of` be traced. Not done when this module is imported: PyTorch looks up the line that does it, among the files of all
-    modules that are loaded."""
-    torch.library.register_fake("bascule::gradient_of", _fake_gradient_of, lib=_library)
+    """Lets `gradient_of` be traced."""
+    register("bascule::gradient_of", _fake_gradient_of, _library)
 
 
 def _fake_gradient_of(tensors: Sequence[torch.Tensor], told: str, numbers: Sequence[int]) -> list[torch.Tensor]:

@@ -37,9 +37,7 @@ def with_classes_once(function: FunctionType) -> FunctionType:
     theirs = names["__builtins__"]
     names["__builtins__"] = {**vars(builtins), "__build_class__": build_class}
     try:
-        again = FunctionType(
-            function.__code__, names, function.__name__, function.__defaults__, function.__closure__
-        )
+        again = FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
     finally:
         names["__builtins__"] = theirs
     again.__kwdefaults__ = function.__kwdefaults__

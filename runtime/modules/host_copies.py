@@ -111,8 +111,10 @@ def _no_memory(x: torch.Tensor, error: Exception) -> MemoryError:
 
 @cache
 def register_fake() -> None:
-    """Lets them be traced; not done at import: `torch.library.register_fake` is slow the first time."""
+    """Lets them be traced; a process that only runs packages imports nothing of that."""
+    from bascule.compat.operators.custom_operators import register_fake as register
+
     host, device, wait = (f"bascule_host::{name}" for name in (TO_HOST, TO_DEVICE, "wait_tensor"))
-    torch.library.register_fake(host, lambda x: torch.empty_like(x, device="cpu"), lib=_library)
-    torch.library.register_fake(device, lambda x, *, device: torch.empty_like(x, device=device), lib=_library)
-    torch.library.register_fake(wait, lambda x: x, lib=_library)
+    register(host, lambda x: torch.empty_like(x, device="cpu"), _library)
+    register(device, lambda x, *, device: torch.empty_like(x, device=device), _library)
+    register(wait, lambda x: x, _library)

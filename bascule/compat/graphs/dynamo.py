@@ -13,6 +13,7 @@ from torch._dynamo.exc import ShortenTraceback, TensorifyScalarRestartAnalysis, 
 from torch._dynamo.source import ConstantSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase, TensorifyState
 from torch._dynamo.utils import GmWrapper, counters, detect_fake_mode, flatten_graph_inputs, get_debug_dir
+from torch._dynamo.variables import higher_order_ops
 from torch._dynamo.variables.builder import VariableBuilder
 
 
@@ -42,6 +43,7 @@ __all__ = [
     "flatten_graph_inputs",
     "get_debug_dir",
     "get_eval_frame_callback",
+    "higher_order_ops",
     "innermost_fn",
     "log_api_usage_once",
     "minifier_dir",
