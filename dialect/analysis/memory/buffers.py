@@ -39,8 +39,19 @@ def from_first(layout: ir.AffineMap) -> ir.AffineMap:
     return ir.AffineMap.get(layout.n_dims, layout.n_symbols, [layout.results[0] - first])
 
 
+def static_strides(type_: ir.MemRefType) -> list[int] | None:
+    """The strides of a memref whose layout is a sum of multiples of indices, if they are numbers."""
+    try:
+        steps, _ = type_.get_strides_and_offset()
+    except RuntimeError:  # another map
+        return None
+    return None if ir.ShapedType.get_dynamic_stride_or_offset() in steps else steps
+
+
 def strides(type_: ir.MemRefType) -> list[ir.AffineExpr]:
     """The strides of a memref, in elements, as expressions of symbols."""
+    if (known := static_strides(type_)) is not None:
+        return [expr(step) for step in known]
     map_, rank = type_.affine_map, type_.rank
     if len(map_.results) != 1:  # no layout: row-major
         return row_major(type_.shape)
