@@ -106,15 +106,38 @@ class Walker:
         return self.loops[index][0] != self.body.op
 
 
-def pair_sizes(body: Body) -> set[Fold]:
-    """The sizes of neighbouring indices that may be one."""
-    return {(a, b) for loop in _sizes(body) for a, b in pairwise(loop) if a and b and 1 not in (a, b)}
-
-
 def fold_sizes(bodies: Sequence[Body]) -> set[Fold]:
     """The sizes (A, B) of neighbouring indices of which a fold may be: some loop has an index of size A * B."""
     singles = {size for body in bodies for loop in _sizes(body) for size in loop}
-    return {(a, b) for body in bodies for a, b in pair_sizes(body) if a * b in singles}
+    return {(a, b) for body in bodies for a, b in _pair_sizes(_sizes(body)) if a * b in singles}
+
+
+def sizes_to_ask_again(body: Body, fold: Fold, sizes: set[Fold]) -> set[Fold]:
+    """Of folds of `sizes`, and new ones, those of which it matters that a compute is collapsed by `fold`: what else its indices make, and
+    make when two are one, and what is walked by one index now."""
+    whole = fold[0] * fold[1]
+    return {
+        *(_pair_sizes(_sizes(body)) - {fold}),
+        *_pair_sizes([_merged(loop, fold) for loop in _sizes(body)]),
+        *(other for other in sizes if other[0] * other[1] == whole and other != fold),
+    }
+
+
+def _pair_sizes(loops: Sequence[Sequence[int | None]]) -> set[Fold]:
+    return {(a, b) for loop in loops for a, b in pairwise(loop) if a and b and 1 not in (a, b)}
+
+
+def _merged(loop: Sequence[int | None], fold: Fold) -> list[int | None]:
+    """The sizes of a loop's indices where each pair of the sizes `fold` is one."""
+    merged = list[int | None]()
+    rest = [*loop]
+    while rest:
+        if tuple(rest[:2]) == fold:
+            rest[:2] = []
+            merged.append(fold[0] * fold[1])
+        else:
+            merged.append(rest.pop(0))
+    return merged
 
 
 def with_folds(bodies: Sequence[Body], folds: set[Fold]) -> list[Body]:

@@ -8,7 +8,15 @@ from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
 from ...analysis.bodies.body_summary import Body
 from ...analysis.bodies.body_tree import sizes_of
-from ...analysis.bodies.collapsible_dims import Fold, Pair, Walker, fold_sizes, pair_sizes, to_collapse, with_folds
+from ...analysis.bodies.collapsible_dims import (
+    Fold,
+    Pair,
+    Walker,
+    fold_sizes,
+    sizes_to_ask_again,
+    to_collapse,
+    with_folds,
+)
 from ...analysis.memory.buffers import memref_type, strides
 from ...fusion.row_statistics import is_apart
 from ...ir import builders
@@ -47,7 +55,7 @@ class CollapseDomains(Pass):
 
 def _collapse(graph: ir.Operation, settled: set[Fold]) -> bool:
     """Collapses what can be, of all folds that do not meet; whether there was any, and more may be. `settled`: the sizes of folds of which
-    that was decided before. Those of now are added, but where a compute was collapsed by another."""
+    that was decided before; those of now are added, but of folds of which what is collapsed may decide otherwise."""
     indexing = Indexing(builders.symbols_of(graph), Simplifier())
     ops = [view.operation for view in graph.regions[0].blocks[0].operations]
     bodies = [Body(op) for op in ops if op.name == "bascule.compute" and is_apart(op)]
@@ -62,7 +70,7 @@ def _collapse(graph: ir.Operation, settled: set[Fold]) -> bool:
         for walker, pairs in chosen:
             if walker not in done:
                 done.add(walker)
-                settled -= pair_sizes(walker.body) - {fold}
+                settled -= sizes_to_ask_again(walker.body, fold, sizes)
                 _rewrite(walker, pairs, fold)
     return bool(done)
 
