@@ -1,6 +1,8 @@
 """Custom operators as their authors registered them, and the effects that operators declare. Checked on torch 2.11 to 2.14."""
 
-from types import FunctionType
+from collections.abc import Callable
+from inspect import unwrap
+from typing import Any
 
 import torch
 from torch._higher_order_ops import effects
@@ -15,10 +17,11 @@ MAKE_TOKEN = torch.ops.prims._make_token.default
 SINK_TOKENS = torch.ops.prims._sink_tokens.default
 
 
-def register_fake(name: str, function: FunctionType, library: torch.library.Library) -> None:
+def register_fake(name: str, function: Callable[..., Any], library: torch.library.Library) -> None:
     """`torch.library.register_fake` of an operator that `library` defines. PyTorch's looks for the module of the line that calls it among the
     files of all modules that are loaded, 14 ms at the first time."""
-    source = f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
+    code = unwrap(function).__code__
+    source = f"{code.co_filename}:{code.co_firstlineno}"
     handle = singleton.find(name).fake_impl.register(function, source, lib=library)
     library._registration_handles.append(handle)
 
