@@ -10,18 +10,17 @@ The class that asks is private to PyTorch. Checked on torch 2.11 to 2.14; where 
 import sys
 from typing import Any
 
-from bascule.compat.graphs.dynamo import higher_order_ops
+from bascule.compat.graphs.dynamo import LOCAL_MAP_MODULE, higher_order_ops
 
 from .patch import Patch
 
-_MODULE = "torch.distributed.tensor.experimental._func_map"
 _NAME = "should_wrap_in_hop"
 _asking = getattr(higher_order_ops, "LocalMapWrappedHigherOrderVariable", None)
 _theirs = vars(_asking).get(_NAME) if _asking is not None else None
 
 
 def _should_wrap_in_hop(cls: type, value: Any) -> bool:
-    return _MODULE in sys.modules and bool(_theirs.__get__(None, cls)(value))  # type: ignore[union-attr]
+    return LOCAL_MAP_MODULE in sys.modules and bool(_theirs.__get__(None, cls)(value))  # type: ignore[union-attr]
 
 
 def _make() -> None:

@@ -16,6 +16,9 @@ from torch._dynamo.utils import GmWrapper, counters, detect_fake_mode, flatten_g
 from torch._dynamo.variables import higher_order_ops
 from torch._dynamo.variables.builder import VariableBuilder
 
+# Where Dynamo finds `local_map` as it wraps it.
+LOCAL_MAP_MODULE = "torch.distributed.tensor.experimental._func_map"
+
 
 def compilers_in_use() -> list[Any]:
     """The backends that `torch.compile` was given since the last `torch.compiler.reset`."""
@@ -23,6 +26,7 @@ def compilers_in_use() -> list[Any]:
 
 
 __all__ = [
+    "LOCAL_MAP_MODULE",
     "ConstantSource",
     "GmWrapper",
     "InstructionTranslatorBase",

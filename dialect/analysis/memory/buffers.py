@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import mul
 
+from ...interrupts import pass_on
 from ...ir import builders
 from ...ir.functions import SHAPE, SHAPES, is_extern
 from ...ir.shapes import constants, expr, layout_of, row_major, symbol_count
@@ -43,7 +44,8 @@ def static_strides(type_: ir.MemRefType) -> list[int] | None:
     """The strides of a memref whose layout is a sum of multiples of indices, if they are numbers."""
     try:
         steps, _ = type_.get_strides_and_offset()
-    except RuntimeError:  # another map
+    except RuntimeError as error:  # another map
+        pass_on(error)
         return None
     return None if ir.ShapedType.get_dynamic_stride_or_offset() in steps else steps
 

@@ -1,4 +1,4 @@
-"""What was decided of folds is not asked again."""
+"""Folds of which was decided are not asked again."""
 
 import pytest
 from bascule.dialect.ir import context
