@@ -15,7 +15,7 @@ from typing import Any
 
 from bascule.compat.graphs.dynamo import VariableBuilder
 
-from .patch import Patch
+from .patch import attribute
 
 _theirs = VariableBuilder._wrap
 
@@ -44,13 +44,5 @@ def with_classes_once(function: FunctionType) -> FunctionType:
     return update_wrapper(again, function)  # type: ignore[return-value]
 
 
-def _make() -> None:
-    VariableBuilder._wrap = _ours  # type: ignore[method-assign]
-
-
-def _undo() -> None:
-    VariableBuilder._wrap = _theirs  # type: ignore[method-assign]
-
-
 _ours: Callable[..., Any] = with_classes_once(_theirs) if isinstance(_theirs, FunctionType) else _theirs
-local_classes_once = Patch(_make, _undo)
+local_classes_once = attribute(VariableBuilder, _theirs.__name__, _theirs, _ours)

@@ -12,7 +12,7 @@ from typing import Any
 
 from bascule.compat.graphs.dynamo import LOCAL_MAP_MODULE, higher_order_ops
 
-from .patch import Patch
+from .patch import attribute
 
 _NAME = "should_wrap_in_hop"
 _asking = getattr(higher_order_ops, "LocalMapWrappedHigherOrderVariable", None)
@@ -23,14 +23,4 @@ def _should_wrap_in_hop(cls: type, value: Any) -> bool:
     return LOCAL_MAP_MODULE in sys.modules and bool(_theirs.__get__(None, cls)(value))  # type: ignore[union-attr]
 
 
-def _make() -> None:
-    if _theirs is not None:
-        setattr(_asking, _NAME, classmethod(_should_wrap_in_hop))
-
-
-def _undo() -> None:
-    if _theirs is not None:
-        setattr(_asking, _NAME, _theirs)
-
-
-local_map_as_imported = Patch(_make, _undo)
+local_map_as_imported = attribute(_asking, _NAME, _theirs, classmethod(_should_wrap_in_hop))

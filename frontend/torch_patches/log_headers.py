@@ -11,10 +11,10 @@ from typing import Any
 
 from bascule.compat.graphs.dynamo import InstructionTranslatorBase
 
-from .patch import Patch
+from .patch import attribute
 
 _NAME = "get_line_of_code_header"
-_theirs = getattr(InstructionTranslatorBase, _NAME, None)
+_theirs = vars(InstructionTranslatorBase).get(_NAME)
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,4 @@ def _header(self: Any, lineno: int | None = None) -> Any:
     return _Header(self, self.lineno if lineno is None else lineno)
 
 
-def _make() -> None:
-    if _theirs is not None:
-        setattr(InstructionTranslatorBase, _NAME, _header)
-
-
-def _undo() -> None:
-    if _theirs is not None:
-        setattr(InstructionTranslatorBase, _NAME, _theirs)
-
-
-log_headers_on_demand = Patch(_make, _undo)
+log_headers_on_demand = attribute(InstructionTranslatorBase, _NAME, _theirs, _header)

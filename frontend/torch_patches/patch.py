@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from threading import Lock
+from typing import Any
 
 
 class Patch:
@@ -24,3 +25,14 @@ class Patch:
             self._within -= 1
             if self._within == 0:
                 self._undo()
+
+
+def attribute(owner: Any, name: str, theirs: Any, ours: Any) -> Patch:
+    """`ours` for the attribute `name`, which `owner` itself has, where it is `theirs`: what somebody else put there stays. Nothing where `theirs`
+    is None, which tells that there is none."""
+
+    def put(new: Any, old: Any) -> None:
+        if theirs is not None and vars(owner).get(name) is old:
+            setattr(owner, name, new)
+
+    return Patch(lambda: put(ours, theirs), lambda: put(theirs, ours))

@@ -59,6 +59,15 @@ def test_a_capture_of_others_has_none():
     assert SEEN[0] == before
 
 
+def test_what_somebody_else_put_there_stays(monkeypatch):
+    def theirs(self, lineno=None):
+        return "theirs"
+
+    monkeypatch.setattr(InstructionTranslatorBase, "get_line_of_code_header", theirs)
+    torch.compile(f, backend="bascule")(torch.ones(3))
+    assert SEEN[0][1] is theirs and in_force()[1] is theirs
+
+
 def local(base: type) -> tuple[type, type, type]:
     class Plain:
         pass
