@@ -28,8 +28,8 @@ class Patch:
 
 
 def attribute(owner: Any, name: str, theirs: Any, ours: Any) -> Patch:
-    """`ours` for the attribute `name`, which `owner` itself has, where it is `theirs`: what somebody else put there stays. Nothing where `theirs`
-    is None, which tells that there is none."""
+    """`ours` for the attribute `name`, which `owner` itself has, where it is `theirs`: what somebody else put there stays. Nothing where
+    `theirs` is None: there is none."""
 
     def put(new: Any, old: Any) -> None:
         if theirs is not None and vars(owner).get(name) is old:
