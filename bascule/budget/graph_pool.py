@@ -45,17 +45,17 @@ class _Step:
     def forward(self, played: Played, *, is_warm_up: bool) -> None:
         if is_warm_up and played.reserved - self.pool.available >= MEDIUM:
             self.pool.free(self.pool.allocate(played.reserved - self.pool.available))
-        self.blocks = self._run(played, {})
+        self.blocks = self._run(played, {}, is_warm_up)
 
-    def backward(self, played: Played) -> None:
+    def backward(self, played: Played, *, is_warm_up: bool) -> None:
         given = {own: self.blocks.pop(place) for own, place in self.saved.items() if place in self.blocks}
-        for block in (*self._run(played, given).values(), *self.blocks.values()):
+        for block in (*self._run(played, given, is_warm_up).values(), *self.blocks.values()):
             self.pool.free(block)  # before the next step: its caller holds no gradient then
 
-    def _run(self, played: Played, given: dict[int, Block]) -> dict[int, Block]:
-        """Plays one program; returns the blocks that outlive it, by place in `held`."""
+    def _run(self, played: Played, given: dict[int, Block], is_warm_up: bool) -> dict[int, Block]:
+        """Plays one program; returns the blocks that outlive it, by place in `held`. A warm-up reads inputs where they are."""
         program, blocks = played.program, dict(given)
-        beside = [self.pool.allocate(size) for size in played.copied]
+        beside = [] if is_warm_up else [self.pool.allocate(size) for size in played.copied]
         begins, ends = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
         for place, each in enumerate(program.held):
             begins[each.first].append(place)
@@ -93,7 +93,7 @@ def pool_bytes(forward: Played, backward: Played, saved: Mapping[int, int]) -> i
     step = _Step(pool, saved)
     for is_warm_up in (True, False):
         step.forward(forward, is_warm_up=is_warm_up)
-        step.backward(backward)
+        step.backward(backward, is_warm_up=is_warm_up)
     return pool.held
 
 

@@ -152,19 +152,17 @@ def _pool(found: StepPeak, forward: GraphModule, static: Collection[int], option
     stays = {node.name for number, node in enumerate(inputs_of(forward.graph)) if number in static}
     results = _results(forward, one.module)
     copied = [size for name, size in found.given.items() if name not in stays]
-    absent = _nullable(other.module)
+    saved = saved_places(found.forward, found.backward, [results.get(each.name) for each in found.read])
+    made = {number for place in saved for number in found.backward.held[place].numbers}
+    elsewhere = made | _nullable(other.module)
+    # A copied input of the forward that is returned for the backward stays for it.
     others = [
-        node
+        tensor_bytes(node.meta["val"])
         for number, node in enumerate(found.read)
-        if number not in absent and node.name not in stays and node.name not in results
+        if number not in elsewhere and node.name not in stays
     ]
     first = Played(found.forward, copied, workspace, first_product(one.module), large_bytes(found.forward))
-    then = Played(
-        found.backward, [tensor_bytes(each.meta["val"]) for each in others], workspace, first_product(other.module)
-    )
-    return smallest_pool(
-        first, then, saved_places(found.forward, found.backward, [results.get(each.name) for each in found.read])
-    )
+    return smallest_pool(first, Played(found.backward, others, workspace, first_product(other.module)), saved)
 
 
 def _nullable(module: ir.Module) -> set[int]:

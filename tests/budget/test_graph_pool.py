@@ -46,6 +46,11 @@ def test_copies_of_inputs_and_the_workspace_count():
     assert workspace_of({"capability": 90}) == HOPPER_WORKSPACE and workspace_of({"capability": 80}) == WORKSPACE
 
 
+def test_a_warm_up_reads_inputs_where_they_are():
+    """A copy that a recording makes is in a hole that its results had to lie in: they take more of the device."""
+    assert played(copied=[13 * MIB]) == (62 + 30) * MIB
+
+
 def test_what_is_reserved_at_once_leaves_no_holes():
     made = [Held(11 * MIB, n, n + 1, INTERMEDIATE) for n in range(4)]
     forward = LiveBytes((*made, Held(22 * MIB, 5, 6, RESULT, numbers=(0,))), 6)
@@ -100,6 +105,17 @@ def test_the_pool_is_the_peak(found):
         <= 1.5 * (max(step.peaks) - step.standing + x.nbytes) + WORKSPACE
     )
     assert told.least < told.peak
+
+
+def test_an_input_that_the_backward_reads_is_in_the_pool(found, monkeypatch):
+    given = []
+    smallest = step_peak.smallest_pool
+    monkeypatch.setattr(step_peak, "smallest_pool", lambda *steps: given.append(steps) or smallest(*steps))
+    model, x = Model(), torch.randn(8192, 128)
+    bascule.memory(model, x, options={"cudagraphs": True})
+    for forward, backward, _ in given:
+        assert [size for size in forward.copied if size > MIB] == [x.nbytes]
+        assert [size for size in backward.copied if size > MIB] == [x.nbytes]
 
 
 def test_the_budget_is_that_of_the_pool(found):
