@@ -2,7 +2,8 @@
 `fuse-products` make kernels of.
 
 cuDNN's and flash attention's kernels refuse a bias that has a gradient; the kernel that takes one writes the gradient of each score. Here the
-gradient of a bias that batches share is summed where it is computed. A row whose scores are all -inf is 0, and has no gradients, as PyTorch's.
+gradient of a bias that batches share is summed where it is computed, and a dropout is drawn as others are (`seed-dropouts`). A row whose scores
+are all -inf is 0, and has no gradients, as PyTorch's.
 
 On an H200 (2026-11-27, PyTorch 2.11, 4 x 16 heads of 128, 2048 rows and keys, forward and backward) that took 2.50 ms for 4.65, and 67 MB for
 570. A bias that the graph computes, as one of relative positions, is in memory once for all layers that read it (`inline-producers`).
@@ -38,9 +39,18 @@ BIAS = 3  # its place among the operands, and its gradient's among the results
 
 def open_attentions(graph: Graph, devices: Sequence[str] = ("cuda",)) -> int:
     """Makes attentions with a bias products and a softmax, where kernels without scores in memory come of them. Returns how many."""
+    return _open(graph, devices, drawing=False)
+
+
+def open_drawing_attentions(graph: Graph, devices: Sequence[str] = ("cuda",)) -> int:
+    """Makes attentions with a bias and a dropout products, a softmax and a dropout that the backward draws again. Returns how many."""
+    return _open(graph, devices, drawing=True)
+
+
+def _open(graph: Graph, devices: Sequence[str], *, drawing: bool) -> int:
     nodes = graph.find_nodes(op="call_function", target=FORWARD)
     found = [_Attention.of(node) for node in nodes if node.args[0].meta["val"].device.type in devices]
-    attentions = [attention for attention in found if attention is not None]
+    attentions = [attention for attention in found if attention is not None and (attention.dropout > 0) == drawing]
     for attention in attentions:
         attention.open()
     return len(attentions)
@@ -54,6 +64,7 @@ class _Attention:
     backward: Node | None
     results: dict[int, Node]
     scale: float
+    dropout: float
 
     @staticmethod
     def of(forward: Node) -> "_Attention | None":
@@ -61,7 +72,7 @@ class _Attention:
         results = _results(forward)
         readers = {user for place, node in results.items() if place != OUT for user in node.users}
         backward = next(iter(readers), None)
-        plain = OUT in results and isinstance(bias, Node) and dropout == 0.0 and causal is False
+        plain = OUT in results and isinstance(bias, Node) and 0.0 <= dropout < 1.0 and causal is False
         if not plain or len(readers) > 1 or not _takes(*(x.meta["val"] for x in (query, key, value, bias))):
             return None
         if any(name in forward.meta for name in CHECKPOINTED):
@@ -71,17 +82,16 @@ class _Attention:
             if backward.target is not BACKWARD or (of_bias is not None and not all(map(_sums_one, reads_of(of_bias)))):
                 return None
         width = query.meta["val"].shape[-1]
-        return _Attention(forward, backward, results, width**-0.5 if scale is None else scale)
+        return _Attention(forward, backward, results, width**-0.5 if scale is None else scale, dropout)
 
     def open(self) -> None:
         query, key, value, bias, *_ = self.forward.args
-        count = 1 if self.backward is None else 2
-        likes = [self.forward.meta["val"][OUT], None][:count]
+        count = 1 if self.backward is None else 3 if self.dropout else 2
         made = _spliced(
             self.forward,
-            lambda q, k, v, b: biased_attention.attention(q, k, v, b, self.scale)[:count],
+            lambda q, k, v, b: biased_attention.attention(q, k, v, b, self.scale, self.dropout)[:count],
             [query, key, value, bias],
-            likes,
+            [self.forward.meta["val"][OUT], None, None][:count],
         )
         if self.backward is not None:
             self._open_backward(self.backward, made)
@@ -95,13 +105,13 @@ class _Attention:
         for node in (made[LOGARITHM], _stored(made[OUT])):
             node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
 
-        gradients = partial(biased_attention.gradients, scale=self.scale)
+        gradients = partial(biased_attention.gradients, scale=self.scale, dropout=self.dropout)
 
         def function(*given: Any) -> list[Tensor]:
             found = gradients(*given)
             return [found[place] for place in wanted]
 
-        given = [seed, query, key, value, bias, made[OUT], made[LOGARITHM]]
+        given = [seed, query, key, value, bias, *made]
         found = _spliced(backward, function, given, [backward.meta["val"][place] for place in wanted], seed)
         for node, new in zip(wanted.values(), found):
             node.replace_all_uses_with(new)

@@ -100,6 +100,13 @@ _TABLE = (
         needs=("fused-products",),
         interpreted=True,
     ),
+    FxPass(
+        "open-drawing-attentions",
+        ("joint",),
+        "fx_passes.open_attentions:open_drawing_attentions",
+        needs=("fused-products", "philox"),
+        interpreted=True,
+    ),
     FxPass("peel-biases", ("joint", "final"), "fx_passes.conv_bias:peel_biases", interpreted=True),
     FxPass("multiply-tiles", ("joint", "final"), "fx_passes.tiled_convolutions:multiply_tiles", interpreted=True),
     FxPass("pad-products", ("joint", "inference", "final"), "fx_passes.pad_mm:pad_products"),

@@ -68,12 +68,12 @@ def attention(
     return out.view(*sizes, value.shape[3]), (logarithm / LOG_2).view(sizes), (largest / LOG_2).view(sizes)
 
 
-def softmax(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of each row the weights, 0 in one that is empty, the largest score, and the sum of powers about that."""
+def softmax(scores: Tensor, change: Callable[[Tensor], Tensor] = lambda x: x) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each row the weights, 0 in one that is empty, the largest score, and the sum of powers about that. `change`: of the weights."""
     largest = scores.amax(-1, keepdim=True)
     powers = torch.exp(scores - largest)
     total = powers.sum(-1, keepdim=True)
-    return torch.where(largest == -math.inf, 0.0, powers / total), largest, total
+    return torch.where(largest == -math.inf, 0.0, change(powers / total)), largest, total
 
 
 def reads_alike(query: Tensor, key: Tensor) -> bool:

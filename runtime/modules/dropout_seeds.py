@@ -22,12 +22,13 @@ def seeds_where_read(operator: Any) -> Callable[..., Any]:
     places = seeds_of(operator)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        recorded = torch.cuda.is_current_stream_capturing()
-        if all(args[place].is_cuda == recorded for place in places):
+        gradient = args[0]
+        recorded = gradient.is_cuda and torch.cuda.is_current_stream_capturing()
+        if not gradient.is_cuda or all(args[place].is_cuda == recorded for place in places):
             return operator(*args, **kwargs)
         given = list(args)
         for place in places:
-            given[place] = given[place].to(args[0].device if recorded else "cpu")
+            given[place] = given[place].to(gradient.device if recorded else "cpu")
         return operator(*given, **kwargs)
 
     return call

@@ -81,6 +81,38 @@ def test_training(case, dtype, tmp_path):
         assert error.max() <= 8 * torch.finfo(dtype).eps * other.abs().max()
 
 
+@pytest.mark.parametrize("rows, keys", [(40, 56), (33, 17)])
+def test_a_dropout_is_drawn_again_in_the_backward(rows, keys, tmp_path):
+    """Values that are one-hot show what the forward dropped: no gradient passes there. A row that sees no key is 0."""
+    q, k, _, bias = inputs(3, 2, rows, keys, 32, 32, (1, 2))
+    one_hot = torch.zeros(3, keys, 2, 64).bfloat16()
+    one_hot[..., :keys] = torch.eye(keys)[:, None]
+    own = [x.requires_grad_() for x in (q, k, one_hot, bias)]
+    out = compiled(tmp_path, dropout=0.25)(*own)
+    weights = out.detach().double().view(3, rows, 2, 64).transpose(1, 2)[..., :keys]
+    assert 0.15 < (weights[:, :, 5:] == 0).double().mean() < 0.35 and not weights[:, :, 3].any()
+    seed = torch.randn(out.shape, generator=torch.Generator().manual_seed(1)).bfloat16()
+    out.backward(seed)
+    assert calls(tmp_path) == 0
+    for path in tmp_path.glob("*forward*/*-plan-memory.mlir"):
+        assert not re.search(rf"memref<(3x2|6)x{rows}x{keys}x", path.read_text())
+
+    def again(q, k, v, bias):
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5 + bias
+        full = torch.where(
+            weights == 0, 0.0, scores.masked_fill((scores == -INF).all(-1, keepdim=True), 0.0).softmax(-1) / 0.75
+        )
+        return (full @ v).transpose(1, 2).flatten(2)
+
+    wide = [x.detach().double().requires_grad_() for x in own]
+    wanted = again(*wide)
+    wanted.backward(seed.double())
+    for one, other in zip([out, *(x.grad for x in own)], [wanted, *(x.grad for x in wide)]):
+        error = (one.double() - other).abs()
+        assert error.max() <= 8 * torch.finfo(torch.bfloat16).eps * other.abs().max()
+
+
 def test_a_mask_without_a_gradient(tmp_path):
     """Each of a batch may have its own."""
     own = inputs(3, 2, 40, 56, 32, 32, (3, 1))

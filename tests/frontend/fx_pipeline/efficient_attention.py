@@ -10,9 +10,9 @@ LIBRARY = torch.library.Library("aten", "IMPL")
 LINE = 32  # rows that the logarithms of sums are padded to
 
 
-def attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
+def attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, dropout: float = 0.0) -> Tensor:
     """Of heads apart; the batch shares the bias."""
-    return OPERATOR(query, key, value, bias.expand(len(query), -1, -1, -1), torch.is_grad_enabled())[0]
+    return OPERATOR(query, key, value, bias.expand(len(query), -1, -1, -1), torch.is_grad_enabled(), dropout)[0]
 
 
 def twice(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:

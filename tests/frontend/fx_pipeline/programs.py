@@ -8,7 +8,7 @@ import torch
 from bascule.frontend.fx_passes import narrow_sorts, pad_mm, padding_costs
 from bascule.frontend.fx_passes.attention_structure import mark_attention_products
 from bascule.frontend.fx_passes.conv_bias import peel_biases
-from bascule.frontend.fx_passes.open_attentions import open_attentions
+from bascule.frontend.fx_passes.open_attentions import open_attentions, open_drawing_attentions
 from bascule.frontend.fx_passes.pad_mm import pad_products
 from bascule.frontend.fx_passes.part_batch_sums import part_batch_sums
 from bascule.frontend.fx_passes.seed_dropout import seed_dropouts
@@ -151,6 +151,9 @@ PROGRAMS = {
     "part-batch-sums": Program(twice, leaves(*SHARED, **HALF), tolerance={"rtol": 0.05, "atol": 0.05}),
     "open-attentions": Program(attention, leaves(*BIASED, **HALF), tolerance={"rtol": 0.05, "atol": 0.05}),
     "multiply-tiles": Program(patches, leaves(*PATCHES, dtype=torch.float64)),
+    "open-drawing-attentions": Program(
+        lambda *x: attention(*x, dropout=ALL_PASS), leaves(*BIASED, **HALF), tolerance={"rtol": 0.05, "atol": 0.05}
+    ),
     "pad-products": Program(torch.mm, leaves(*PRODUCT, **HALF), tolerance=ROUNDED),
     "gather-permuted-rows": Program(
         lambda x, k: x.sin()[k.argsort() // 2].cos(), lambda: [torch.randn(4, 6, requires_grad=True), torch.randn(8)]
@@ -217,6 +220,7 @@ def as_on_a_gpu(monkeypatch: Any) -> None:
         multiply_tiles,
         narrow_sorts.narrow_sorts,
         open_attentions,
+        open_drawing_attentions,
         pad_products,
         part_batch_sums,
         peel_biases,

@@ -36,6 +36,7 @@ def test_stages_have_passes_in_the_order_of_the_table():
             "merge-equal-nodes",
             "part-batch-sums",
             "open-attentions",
+            "open-drawing-attentions",
             "peel-biases",
             "multiply-tiles",
             "pad-products",

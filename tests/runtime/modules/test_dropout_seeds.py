@@ -38,7 +38,7 @@ def test_they_are_where_they_are_read(made, recorded, monkeypatch):
         return "gradients"
 
     stand_in._schema = SimpleNamespace(arguments=parameters)
-    gradient, seeds = SimpleNamespace(device="cuda:0"), [Seed(made), Seed(made)]
+    gradient, seeds = SimpleNamespace(device="cuda:0", is_cuda=True), [Seed(made), Seed(made)]
     assert seeds_where_read(stand_in)(gradient, *seeds, scale=0.5) == "gradients"
     (((first, *places), kwargs),) = found
     assert first is gradient and kwargs == {"scale": 0.5}
