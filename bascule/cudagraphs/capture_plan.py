@@ -10,10 +10,9 @@ from torch.fx import Graph, GraphModule, Node
 from bascule.frontend.fx.graph_ends import inputs_of, outputs_of
 from bascule.frontend.fx.node_calls import written_by
 from bascule.frontend.fx.stack_traces import location_of
-from bascule.lowering.program.aten_calls import SEEDED
 from bascule.runtime.cudagraphs.recording import Direction, Input, Recording
-from bascule.runtime.modules.dropout_seeds import seeds_of
 
+from ..compat.operators.dropout_seeds import READING, seeds_of
 from ..compat.operators.schemas import OpOverload
 from .unsafe_operators import on_gpu, tensors
 
@@ -156,7 +155,7 @@ def _stays(node: Node) -> bool:
 
 def _is_seed(node: Node) -> bool:
     """Whether an input is what a forward drew for a dropout, which is on the host if that was not recorded, whatever the trace says."""
-    readers = [user for user in node.users if str(user.target) in SEEDED]
+    readers = [user for user in node.users if str(user.target) in READING]
     return any(user.args[place] is node for user in readers for place in seeds_of(user.target))
 
 

@@ -32,7 +32,7 @@ func.func @fold() -> i32 {
 // LIST: --torch-to-bascule
 // LIST: passes over FX graphs
 // LIST: drop-copies (joint)
-// LIST: pad-products (joint, inference)
+// LIST: pad-products (joint, inference, final)
 // LIST: with: tensors on cuda
 // LIST: save-extremes (joint)
 // LIST: required: a gradient may find no element

@@ -11,6 +11,7 @@ from bascule.dialect.ir.locations import source_of
 from bascule.dialect.ir.scalar_types import scalar_type_name
 from bascule.dialect.mlir import ir
 
+from bascule.compat.operators.dropout_seeds import READING
 from bascule.compat.operators.schemas import Argument, OpOverload
 
 from .expressions import python_of
@@ -24,11 +25,6 @@ _FUNCTIONS["aten.convolution.default"] = "torch.convolution"
 _FUNCTIONS["bascule.check_index.default"] = "check_index"
 _FUNCTIONS["bascule_host.wait_tensor.default"] = "wait_copied"
 IMPORTED = ("check_index", "wait_copied")  # of `bascule.runtime.module_api`
-# Backwards that read seeds of a dropout where these are not, if a CUDA graph is recorded and their forward was not, or the other way round.
-SEEDED = (
-    "aten._scaled_dot_product_efficient_attention_backward.default",
-    "aten._efficient_attention_backward.default",
-)
 # word in a parameter's schema type -> how the number that stands for such a constant reads
 _NUMBERED = {
     "ScalarType": lambda number: f"torch.{scalar_type_name(number)}",
@@ -64,7 +60,7 @@ class AtenFunction:
         """The name in `bascule.runtime.module_api` of the function that returns the results one by one: of an operator that writes to
         arguments, or that returns lists beside something else. Or that puts seeds where the operator reads them."""
         returns = self.schema.returns
-        if self.operator in SEEDED:
+        if self.operator in READING:
             return "seeds_where_read"
         if self.mutates:
             return "functional"

@@ -9,12 +9,7 @@ from typing import Any
 
 import torch
 
-SEEDS = ("philox_seed", "philox_offset")
-
-
-def seeds_of(operator: Any) -> list[int]:
-    """The places of the seeds among the arguments of `operator`."""
-    return [number for number, parameter in enumerate(operator._schema.arguments) if parameter.name in SEEDS]
+from bascule.compat.operators.dropout_seeds import seeds_of
 
 
 def seeds_where_read(operator: Any) -> Callable[..., Any]:
