@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .kernels import FLUSH, gpu_ms
+from .convolutions import compared
+from .kernels import FLUSH
 from .measure import geometric_mean, print_table, save
 
-HOST = 0.6  # milliseconds that issuing a backward takes, at most
 # batch, channels, rows, columns; window, stride, padding
 SIZES = (
     (32, 96, 56, 56, 7, 1, 3),
@@ -36,22 +36,14 @@ def measure(sizes: tuple[int, ...], dtype: torch.dtype, scratch: Tensor) -> dict
         return F.conv2d(x, weight, None, stride, padding, groups=c)
 
     torch.manual_seed(0)
-    torch._dynamo.reset()
     x = torch.randn(n, c, h, w, device="cuda", dtype=dtype).contiguous(memory_format=torch.channels_last)
     inputs = [x.requires_grad_(), (torch.randn(c, 1, k, k, device="cuda", dtype=dtype) / k).requires_grad_()]
-    exact = [t.detach().double().requires_grad_() for t in inputs]
-    seed = torch.randn_like(run(*inputs))
-    right = [run(*exact), *torch.autograd.grad(run(*exact), exact, seed.double())]
     row: dict = {"sizes": " x ".join(map(str, sizes[:4])), "window": k, "stride": stride, "dtype": str(dtype)[6:]}
-    compiled = torch.compile(run, backend="bascule", dynamic=False, options={"on_error": "raise"})
-    for name, call in (("eager", run), ("bascule", compiled)):
-        found = [call(*inputs), *torch.autograd.grad(call(*inputs), inputs, seed)]
-        for got, want in zip(found, right, strict=True):
-            torch.testing.assert_close(got.double(), want, rtol=1e-2, atol=1e-2 * want.abs().mean().item())
-        row[name] = gpu_ms(lambda call=call: call(*inputs), scratch, HOST)
-        row[f"{name} f + b"] = gpu_ms(lambda call=call: torch.autograd.grad(call(*inputs), inputs, seed), scratch, HOST)
-    row["ratio"] = row["eager f + b"] / row["bascule f + b"]
-    return row
+    return row | compared(run, inputs, _check, scratch)
+
+
+def _check(got: Tensor, want: Tensor) -> None:
+    torch.testing.assert_close(got.double(), want, rtol=1e-2, atol=1e-2 * want.abs().mean().item())
 
 
 def main() -> None:

@@ -12,10 +12,10 @@ from bascule.frontend.fx_passes import tiled_convolutions
 from torch import Tensor
 from torch.nn import functional as F
 
-from .kernels import FLUSH, gpu_ms
+from .convolutions import compared
+from .kernels import FLUSH
 from .measure import geometric_mean, print_table, save
 
-HOST = 0.6  # milliseconds that issuing a backward takes, at most
 # batch, channels, rows, columns; channels out, window; whether memory runs along the channels; whether transposed
 SIZES = (
     (64, 3, 224, 224, 768, 16, True, False),
@@ -46,26 +46,18 @@ def measure(sizes: tuple, dtype: torch.dtype, scratch: Tensor) -> dict:
         return (F.conv_transpose2d if transposed else F.conv2d)(x, weight, stride=k)
 
     torch.manual_seed(0)
-    torch._dynamo.reset()
     form = torch.channels_last if channels_last else torch.contiguous_format
     x = torch.randn(n, c, h, w, device="cuda", dtype=dtype).contiguous(memory_format=form)
     weight = torch.randn(*((c, o) if transposed else (o, c)), k, k, device="cuda", dtype=dtype) / k
     inputs = [x.requires_grad_(), weight.contiguous(memory_format=form).requires_grad_()]
-    exact = [t.detach().double().requires_grad_() for t in inputs]
-    seed = torch.randn_like(run(*inputs))
-    right = [run(*exact), *torch.autograd.grad(run(*exact), exact, seed.double())]
     row: dict = {"sizes": " x ".join(map(str, sizes[:4])), "out": o, "window": k, "channels last": channels_last}
     row |= {"transposed": transposed, "dtype": str(dtype)[6:]}
-    compiled = torch.compile(run, backend="bascule", dynamic=False, options={"on_error": "raise", "cache": False})
-    for name, call in (("eager", run), ("bascule", compiled)):
-        found = [call(*inputs), *torch.autograd.grad(call(*inputs), inputs, seed)]
-        distances = [((got - want).norm() / want.norm()).item() for got, want in zip(found, right, strict=True)]
-        assert max(distances) < 1e-2, (name, distances)
-        with torch.no_grad():
-            row[name] = gpu_ms(lambda call=call: call(*inputs), scratch, HOST)
-        row[f"{name} f + b"] = gpu_ms(lambda call=call: torch.autograd.grad(call(*inputs), inputs, seed), scratch, HOST)
-    row["ratio"] = row["eager f + b"] / row["bascule f + b"]
-    return row
+    return row | compared(run, inputs, _check, scratch, torch.no_grad, cache=False)
+
+
+def _check(got: Tensor, want: Tensor) -> None:
+    distance = ((got - want).norm() / want.norm()).item()
+    assert distance < 1e-2, distance
 
 
 def main() -> None:
