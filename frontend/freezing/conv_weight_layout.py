@@ -3,20 +3,16 @@
 import torch
 from torch.fx import GraphModule
 
+from ..fx.node_calls import memory_format_of
 from .weight_inputs import constant, held_tensor
-
-_FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def lay_out_convolution_weights(gm: GraphModule) -> int:
     """Held weights of convolutions whose result is channels-last become so, once; else each call copies them. Returns how many did."""
     changed = 0
     for node in list(gm.graph.find_nodes(op="call_function", target=torch.ops.aten.convolution.default)):
-        weight, made = held_tensor(gm, node.args[1]), node.meta["val"]
-        order = _FORMATS.get(made.dim())
-        if weight is None or order is None or made.is_contiguous() or not made.is_contiguous(memory_format=order):
-            continue
-        if weight.is_contiguous(memory_format=order):
+        weight, order = held_tensor(gm, node.args[1]), memory_format_of(node.meta["val"])
+        if weight is None or order in (None, torch.contiguous_format) or weight.is_contiguous(memory_format=order):
             continue
         meta = node.args[1].meta
         meta = {**meta, "val": meta["val"].contiguous(memory_format=order)}

@@ -1,4 +1,4 @@
-"""Calls of operators in a graph: new ones, with what other nodes know of themselves; whether one gives what another gave; and their
+"""Calls of operators in a graph: new ones, with what other nodes know of themselves; how what they give lies in memory; and their
 arguments: in the order of the parameters, those that are written, those that count from a storage's start."""
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +16,8 @@ STORAGE_OFFSETS = {
     torch.ops.aten.as_strided_copy.default: 3,
     torch.ops.aten.as_strided_scatter.default: 4,
 }
+# Number of dims -> formats of images.
+_IMAGES = {4: (torch.channels_last,), 5: (torch.channels_last_3d,)}
 
 
 def call_like(graph: Graph, like: Node, target: OpOverload, *args: Any, **kwargs: Any) -> Node:
@@ -33,6 +35,12 @@ def lie_alike(a: torch.Tensor, b: torch.Tensor) -> bool:
     return [*map(str, (*a.shape, *a.stride(), a.storage_offset()))] == [
         *map(str, (*b.shape, *b.stride(), b.storage_offset()))
     ]
+
+
+def memory_format_of(x: torch.Tensor) -> torch.memory_format | None:
+    """How a dense tensor lies in memory: row-major, or as an image with its channels beside each other; None for another order."""
+    formats = (torch.contiguous_format, *_IMAGES.get(x.dim(), ()))
+    return next((each for each in formats if x.is_contiguous(memory_format=each)), None)
 
 
 def in_places(operator: OpOverload, given: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:

@@ -15,13 +15,12 @@ import torch
 from torch.fx import Graph, Node
 
 from ..fx.matmul_precision import convolutions_are_alike
-from ..fx.node_calls import arguments_of, call_like, lie_alike
+from ..fx.node_calls import arguments_of, call_like, lie_alike, memory_format_of
 
 aten = torch.ops.aten
 
 CALLS = (aten.convolution.default, aten.convolution_backward.default)
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}  # beside the contiguous one, by the number of dims
 
 
 def multiply_tiles(graph: Graph, devices: Sequence[str] = ("cuda",)) -> int:
@@ -103,7 +102,7 @@ def _found(node: Node, devices: Sequence[str]) -> _Found | None:
     small = node.meta["val"] if gradient is None else gradient.meta["val"]
     image, rows = (small, x.meta["val"]) if transposed else (x.meta["val"], small)
     tiling = _tiling(image, rows, weight.meta["val"], stride, [*padding, *more, *(d - 1 for d in dilation)])
-    if tiling is None or not all(_format(each.meta["val"]) for each in results):
+    if tiling is None or not all(memory_format_of(each.meta["val"]) for each in results):
         return None
     return _Found(node, gradient, x, weight, transposed, tiling)
 
@@ -136,11 +135,6 @@ def pays(window: Sequence[int]) -> bool:
     return max(window) > 1
 
 
-def _format(value: torch.Tensor) -> torch.memory_format | None:
-    formats = [torch.contiguous_format, *(f for rank, f in FORMATS.items() if rank == value.dim())]
-    return next((each for each in formats if value.is_contiguous(memory_format=each)), None)
-
-
 @dataclass(frozen=True)
 class _Products:
     """Products for one convolution, at the insertion point of `graph`, that give what `like` gives. Images are (N, channels, *sizes), rows are
@@ -163,7 +157,7 @@ class _Products:
         made = self._call(aten.mm.default, self._flat(rows), self._matrix(weight))
         made = self._call(aten.view.default, made, [-1, *tiling.counts, *tiling.patch])
         # As the result lies in memory, so that the image is a view of what is copied.
-        channels_last = _format(self.like.meta["val"]) is not torch.contiguous_format
+        channels_last = memory_format_of(self.like.meta["val"]) is not torch.contiguous_format
         wanted = [0, *range(2, 2 + 2 * rank)]
         wanted.insert(len(wanted) if channels_last else 1, 1)
         made = self._permuted(made, [tiling.rows.index(dim) for dim in wanted])
@@ -224,7 +218,7 @@ class _Products:
 
     def _laid(self, node: Node) -> Node:
         """As `like` lies in memory, copied where `node` does not."""
-        wanted, format_ = self.like.meta["val"], _format(self.like.meta["val"])
+        wanted, format_ = self.like.meta["val"], memory_format_of(self.like.meta["val"])
         if not node.meta["val"].is_contiguous(memory_format=format_):
             node = self._call(aten.clone.default, node, memory_format=format_)
         if lie_alike(node.meta["val"], wanted) or not all(type(size) is int for size in wanted.shape):
