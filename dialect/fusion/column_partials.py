@@ -14,7 +14,7 @@ from .chunk_sizes import Chunks
 from .group_records import Beside, Group, not_fused
 from .kernel_assembly import Assembler, Destinations
 from .kernel_groups import Grouping
-from .members import OTHER, Member, Pattern, pairs
+from .members import Digits, Member, Pattern, pairs
 
 
 def join_partials(grouping: Grouping, indexing: Indexing, least: int) -> None:
@@ -71,17 +71,7 @@ def _fit(grouping: Grouping, indexing: Indexing, partial: tuple, host: tuple, sh
     together = grouping.busy and not rows.reduces
     if not together and sum(member.body.cost for member in again) >= TRANSCENDENTAL:
         return "sums columns of what is costly to compute again"
-    source = max(shared, key=lambda value: shared[value])
-    along = _rows_of(grouping, rows, other, source)
-    places = next(_places(indexing, member, chunks, source) for member in group.members if source in member.operands)
-    found: dict[int, int] = {}
-    columns: dict[int, int] = {}
-    for place, row in pairs(places, along):
-        if place is not None and row is not None:
-            if place >= 0:
-                found[place] = row
-            else:
-                columns[row] = -1 - place
+    found, columns = _rows_along(grouping, indexing, partial, host, shared)
     ranges = chunks.ranges
     if any(size != 1 and (k not in found or constant(rows.rows[found[k]]) != size) for k, size in enumerate(ranges)):
         return "reads it along other rows"
@@ -97,6 +87,27 @@ def _fit(grouping: Grouping, indexing: Indexing, partial: tuple, host: tuple, sh
     if known is not None and (known.chunks, known.rows, known.columns) != (fit.chunks, fit.rows, fit.columns):
         return "other sums of columns in its kernel are cut otherwise"
     return fit
+
+
+def _rows_along(
+    grouping: Grouping, indexing: Indexing, partial: tuple, host: tuple, shared: dict
+) -> tuple[dict[int, int], dict[int, int]]:
+    """The host's rows that run along ranges of the whole reduction, and those that are dims of the partial results, by the largest tensor of
+    `shared` that tells any: one may be read in another order than along rows."""
+    (_, group, chunks), (other, rows) = partial, host
+    found, columns = dict[int, int](), dict[int, int]()
+    for source in sorted(shared, key=lambda value: -shared[value]):
+        along = _rows_of(grouping, rows, other, source)
+        member = next(member for member in group.members if source in member.operands)
+        for place, row in pairs(_places(indexing, member, chunks, source), along):
+            if place is not None and row is not None:
+                if place >= 0:
+                    found[place] = row
+                else:
+                    columns[row] = -1 - place
+        if found:
+            break
+    return found, columns
 
 
 def _recomputed(grouping: Grouping, group: Group, other: int) -> Iterator[Member]:
@@ -117,7 +128,7 @@ def _rows_of(grouping: Grouping, group: Group, number: int, source: ir.Value) ->
         return group.reads[source]
     producer = grouping.members[source]
     rows = {dim: r for r, dim in enumerate(producer.row_dims)}
-    return tuple((rows.get(dim),) for dim in range(len(producer.sizes)))
+    return tuple(Digits((rows.get(dim),)) for dim in range(len(producer.sizes)))
 
 
 def _places(indexing: Indexing, member: Member, chunks: Chunks, source: ir.Value) -> Pattern:
@@ -141,7 +152,7 @@ def _places(indexing: Indexing, member: Member, chunks: Chunks, source: ir.Value
                 found.append(None)
             else:
                 found.append(chunks.split if value == chunk else number.get(value))
-        places.append(tuple(found) or OTHER)
+        places.append(Digits(tuple(found)) if found else Digits())
     return tuple(places)
 
 

@@ -66,9 +66,7 @@ class Group:
     def note_reads(self, member: Member) -> None:
         rows = {dim: r for r, dim in enumerate(member.row_dims)}
         for read, pattern in member.patterns:
-            self.reads.setdefault(
-                read.buffer, tuple(tuple(rows.get(d) if d is not None else None for d in dims) for dims in pattern)
-            )
+            self.reads.setdefault(read.buffer, tuple(digits.renamed(rows) for digits in pattern))
 
     def narrow(self, kept: list[int]) -> None:
         """Keeps the rows numbered `kept`; the others become inner dims of the members."""

@@ -11,7 +11,7 @@ from ..steering.asking import is_steered, may_fuse, name_of_hooks
 from ..steering.hooks import Fusion
 from .cycle_check import Dependencies
 from .group_records import Fit, Group, chunks_of_rows, not_fused
-from .members import NO_DIM, Member, Pattern, pairs
+from .members import NO_DIM, Digits, Member, Pattern, pairs
 
 FEW_ROWS = value("cuda", "idle_rows")  # fewer rows than this leave processors idle ...
 LONG_ROW = value("cuda", "idle_row")  # ... if each has more elements than this
@@ -163,7 +163,7 @@ class Grouping:
             for reader in reading.members:
                 for read, pattern in reader.patterns:
                     if (source := results.get(read.buffer)) is not None:
-                        here = [(reader.row_dims[r],) for r in theirs]
+                        here = [Digits((reader.row_dims[r],)) for r in theirs]
                         if [pattern[source.row_dims[r]] for r in ours] != here:
                             return True
         return False
@@ -187,7 +187,9 @@ class Grouping:
             if owner is not None and group is not None and group.members[0].fuses:
                 producer = self.members[source]
                 rows = {dim: r for r, dim in enumerate(producer.row_dims)}
-                links.setdefault(owner, []).append((pattern, tuple((rows.get(d),) for d in range(len(pattern)))))
+                links.setdefault(owner, []).append(
+                    (pattern, tuple(Digits((rows.get(d),)) for d in range(len(pattern))))
+                )
                 saved[owner] = saved.get(owner, 0) + 2 * tensor_bytes(source)
         for source in member.operands:
             size = tensor_bytes(source)
@@ -199,7 +201,7 @@ class Grouping:
                     continue
                 if number not in links:
                     pattern = next(p for read, p in member.patterns if read.buffer == source)
-                    if all(row is None for digits in group.reads.get(source, ()) for row in digits):
+                    if all(row is None for digits in group.reads.get(source, ()) for row in digits.dims):
                         continue
                     links[number] = [(pattern, group.reads[source])]
                 saved[number] = saved.get(number, 0) + size

@@ -1,11 +1,12 @@
 """Computes as members of a kernel: how a member's reads sit over its own domain, and which of its dims are the kernel's rows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
 from ..analysis.affine.fastest_dim import fastest_dim
 from ..analysis.affine.indexing import Indexing, digits_of
+from ..analysis.affine.linear_forms import linear
 from ..analysis.bodies.body_summary import Access, Body
 from ..analysis.bodies.body_tree import sizes_of
 from ..analysis.bodies.costs import tensor_bytes
@@ -15,12 +16,28 @@ from ..ir.shapes import constant, expr
 from ..mlir import ir
 from .chunk_sizes import Chunks
 
-# For each dimension of a tensor read: the dims of the reader's domain that index it, one (alone) or, where the index counts through
-# several, those, the last one fastest. None for an index that is no dim of the domain. Two dims of a tensor at the quotient and the remainder of
-# one index have the same.
-Pattern = tuple[tuple[int | None, ...], ...]
-OTHER = (None,)
 NO_DIM = -1
+
+
+@dataclass(frozen=True)
+class Digits:
+    """The dims of a reader's domain (rows of a kernel) that an index is computed of: one, or those that it counts through, the last one fastest;
+    None for what is no dim of the domain. `form`: the index as an expression of these, where it does not count through them; else empty."""
+
+    dims: tuple[int | None, ...] = (None,)
+    form: str = ""
+
+    @property
+    def counted(self) -> tuple[int | None, ...]:
+        """The dims that the index counts through."""
+        return (None,) if self.form else self.dims
+
+    def renamed(self, names: Mapping[int, int]) -> "Digits":
+        return Digits(tuple(None if dim is None else names.get(dim) for dim in self.dims), self.form)
+
+
+# For each dimension of a tensor read, what indexes it. Two dims of a tensor at the quotient and the remainder of one index have the same.
+Pattern = tuple[Digits, ...]
 
 
 @dataclass
@@ -47,12 +64,15 @@ class Member:
         domain = {argument: k for k, argument in enumerate(body.op.regions[0].blocks[0].arguments)}
         member = Member(number, body, sizes_of(body.op), [], chunks=Chunks.of(body.op))
         for read in body.reads:
-            places = digits_of(list(read.op.operands)[1:], read.buffer.type, indexing)
-            member._vote(
-                read, [_runs_with(domain, *found, indexing) for found in zip(places, list(read.op.operands)[1:])]
-            )
-            pattern = tuple(member.digits(values, domain, indexing) for values in places)
-            member.patterns.append((read, pattern))
+            indices = list(read.op.operands)[1:]
+            places = digits_of(indices, read.buffer.type, indexing)
+            member._vote(read, [_runs_with(domain, *found, indexing) for found in zip(places, indices)])
+            once = body.points * read.times <= tensor_bytes(read.buffer) // read.width
+            found = [
+                member.digits(values, domain, indexing) if values or not once else _form(index, domain, indexing)
+                for values, index in zip(places, indices)
+            ]
+            member.patterns.append((read, tuple(found)))
             member.operands[read.buffer] = member.operands.get(read.buffer, 0) + 1
         member.row_dims = member.long_dims
         return member
@@ -101,9 +121,7 @@ class Member:
             elements = min(tensor_bytes(read.buffer) // read.width, self.body.points * read.times)
             self.columns += elements * (1 if direct[dim] else -1)
 
-    def digits(
-        self, values: tuple[ir.Value, ...], domain: dict[ir.Value, int], indexing: Indexing
-    ) -> tuple[int | None, ...]:
+    def digits(self, values: tuple[ir.Value, ...], domain: dict[ir.Value, int], indexing: Indexing) -> Digits:
         """The dims of the domain for the digits of an index. A number of a chunk and the place in it are the one dim of the chunks."""
         found = [domain.get(value) for value in values]
         if self.chunks is not None and self.chunks.split in found[:-1]:
@@ -111,7 +129,7 @@ class Member:
             size = indexing.extent(values[at + 1])
             if found[at + 1] is None and size is not None and constant(expr(size)) == self.chunks.size:
                 del found[at + 1]
-        return tuple(found) or OTHER
+        return Digits(tuple(found)) if found else Digits()
 
 
 def is_laid(scatter: ir.Operation) -> bool:
@@ -135,15 +153,24 @@ def _is_affine(index: ir.Value) -> bool:
 
 
 def _runs_with(domain: dict[ir.Value, int], digits: tuple[ir.Value, ...], index: ir.Value, indexing: Indexing) -> bool:
-    """Whether an index changes fastest with the domain; `digits` are its own, if it has any."""
+    """Whether an index changes fastest with the domain; `digits` are its own, if it has any. It does with what it has the step 1 along."""
     if digits:
         return digits[-1] in domain
-    _, values = indexing.resolve(index)
-    return bool(values) and all(value in domain for value in values)
+    expression, values = indexing.resolve(index)
+    steps = linear(expression).steps
+    nearest = [value for k, value in enumerate(values) if steps.get(k) == 1] or values
+    return bool(values) and all(value in domain for value in nearest)
+
+
+def _form(index: ir.Value, domain: dict[ir.Value, int], indexing: Indexing) -> Digits:
+    """The digits of an index of a read of each element once that does not count through dims, as of an image in tiles."""
+    expression, values = indexing.resolve(index)
+    return Digits(tuple(map(domain.get, values)), str(expression)) if values else Digits()
 
 
 def pairs(left: Pattern, right: Pattern) -> Iterator[tuple[int | None, int | None]]:
     """The indices of two patterns of one tensor that index the same places, paired digit by digit; None on the left where they count
     differently."""
     for a, b in zip(left, right):
-        yield from zip(a, b) if len(a) == len(b) else ((None, digit) for digit in b)
+        alike = len(a.dims) == len(b.dims) and a.form == b.form
+        yield from zip(a.dims, b.dims) if alike else ((None, digit) for digit in b.dims)

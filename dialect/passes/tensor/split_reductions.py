@@ -191,7 +191,8 @@ class _Graph(GraphWalk):
             if not (member.reduces and member.reduces_columns()):
                 self.apart.update((member.result, k) for k in range(len(member.sizes)))
                 for read, pattern in member.patterns:
-                    two = (k for k, (a, b) in enumerate(pairwise(pattern)) if a != b)
+                    walked = pairwise(digits.counted for digits in pattern)
+                    two = (k for k, (a, b) in enumerate(walked) if a != b)
                     self.apart.update((read.buffer, k) for k in two)
 
         # Of sums of columns: the large tensors that those alike read with them.
@@ -239,7 +240,7 @@ class _Graph(GraphWalk):
         pieces = pieces if product is None else product
         if pieces <= 1:
             return
-        if product is None and is_splittable(op, loop):
+        if product is None and is_splittable(op, loop) and not any(_walks(row, ranges) for row in beside):
             loop = refine(op, loop, self._indexing(), lambda tensor, dim: (tensor, dim) in self.apart)
             ranges = sizes_of(loop)
         kind = loop.attributes["kind"].value
@@ -371,6 +372,12 @@ def _joined(member: Member, wide: list[ir.Value], alike: dict[tuple, set[ir.Valu
     for source in wide:
         alike.setdefault((source, shape), found)
     return found
+
+
+def _walks(row: Member, ranges: Sequence[ir.AffineExpr]) -> bool:
+    """Whether the domain of `row` has the `ranges`, in their order, with others between them: the rows of a chunk are its rows then."""
+    left = iter(row.sizes)
+    return all(size in left for size in ranges)
 
 
 def _sizes(chunks: Chunks) -> str:

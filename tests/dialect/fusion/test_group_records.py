@@ -7,7 +7,7 @@ from bascule.dialect.analysis.affine.indexing import Indexing
 from bascule.dialect.analysis.affine.simplification import Simplifier
 from bascule.dialect.analysis.bodies.body_summary import Body
 from bascule.dialect.fusion.group_records import Group, not_fused
-from bascule.dialect.fusion.members import Member
+from bascule.dialect.fusion.members import Digits, Member
 from bascule.dialect.remarks.record import Remark
 
 from tests.dialect.small_kernels import compute, extract, graph, mlir, reduce, top_ops
@@ -38,13 +38,13 @@ def test_rows_of_what_a_group_reads():
     group = Group(3, list(member.sizes), [member])
     group.note_reads(member)
     (tensor,) = group.reads
-    assert group.reads[tensor] == ((1,), (0,))
+    assert group.reads[tensor] == (Digits((1,)), Digits((0,)))
     assert not group.reduces
     group.narrow([1])  # keeps the row of 7
     assert ([str(size) for size in group.rows], member.row_dims, member.inner_dims) == (["7"], (1,), (0,))
-    assert group.reads[tensor] == ((0,), (None,))
+    assert group.reads[tensor] == (Digits((0,)), Digits())
     group.narrow([])
-    assert (group.rows, group.reads[tensor]) == ([], ((None,), (None,)))
+    assert (group.rows, group.reads[tensor]) == ([], (Digits(), Digits()))
 
 
 def test_a_group_reduces_if_one_member_does():
