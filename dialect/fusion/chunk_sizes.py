@@ -14,7 +14,7 @@ FINEST = 4  # of the pieces wanted, at most so many times as many are taken to c
 @dataclass(frozen=True)
 class Chunks:
     """How the ranges of a reduction are cut: range `split` into `count` pieces of `size`, the ranges before it wholly among the chunks,
-    those after it wholly in each. `count * size` may be more than the range has if `split` is 0: the last piece is then short."""
+    those after it wholly in each. `count * size` may be more than the range has: the last piece is then short."""
 
     ranges: tuple[int, ...]
     split: int
@@ -49,11 +49,9 @@ class Chunks:
         return self.count * self.size == self.ranges[self.split]
 
 
-def cut(ranges: Sequence[int], pieces: int, *, fills: bool) -> Chunks | None:
-    """`ranges` cut into at least `pieces` equal chunks of whole, row-major stretches; None if there is no such cut near `pieces`.
-
-    With `fills`, the last chunk may be short.
-    """
+def cut(ranges: Sequence[int], pieces: int, *, fills: int) -> Chunks | None:
+    """`ranges` cut into chunks of whole, row-major stretches: into at least `pieces` equal ones if there is such a cut near that, otherwise
+    with a short last chunk of a range that is one of the first `fills`, or else into fewer. None if there are no two."""
     before = 1
     for number, size in enumerate(ranges):
         wanted = -(-pieces // before)
@@ -63,9 +61,12 @@ def cut(ranges: Sequence[int], pieces: int, *, fills: bool) -> Chunks | None:
             count = next((c for c in range(wanted, min(size, FINEST * wanted) + 1) if size % c == 0), None)
             if count is not None:
                 return Chunks(tuple(ranges), number, count, size // count)
-            if number == 0 and fills:
+            if number < fills:
                 piece = size // wanted
-                return Chunks(tuple(ranges), 0, -(-size // piece), piece)
-            return None
+                return Chunks(tuple(ranges), number, -(-size // piece), piece)
+            count = next(c for c in range(wanted - 1, 0, -1) if size % c == 0)
+            if count > 1:
+                return Chunks(tuple(ranges), number, count, size // count)
+            return Chunks(tuple(ranges), number - 1, ranges[number - 1], 1) if before > 1 else None
         before *= size
     return None

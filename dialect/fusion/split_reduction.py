@@ -264,9 +264,10 @@ _COMBINATIONS: dict[str, Callable[[_Splitting], list[ir.Value]]] = {
 }
 
 
-def fills(kind: str) -> bool:
-    """Whether there is an element that changes no result of `kind`: a short last chunk is filled with it."""
-    return kind in PLAIN or kind in POSITION_KINDS
+def fills(kind: str, ranges: int) -> int:
+    """Of how many of the first `ranges` a last chunk may be short: it is filled with an element that changes no result of `kind`, if there is
+    one. A position is counted in whole chunks, so that only the very last may be short."""
+    return ranges if kind in PLAIN else 1 if kind in POSITION_KINDS else 0
 
 
 def _identity(reduce: ir.Operation, type_: ir.Type) -> ir.Value:

@@ -251,8 +251,9 @@ class _Graph(GraphWalk):
             self._told(op, MISSED, "not split", f"it needs another reduction of its own compute; {why}")
         else:
             whole = [size for size in known if size is not None]
-            chunks = cut(whole, pieces, fills=fills(kind))
-            if chunks is not None and window is not None and window.beside > 1:
+            # Windows are walked without asking whether there is an element.
+            chunks = cut(whole, pieces, fills=fills(kind, len(whole)) if window is None else 0)
+            if window is not None and window.beside > 1:
                 chunks = self._balanced(window, member, whole, pieces) or chunks
             if chunks is None:
                 sizes = "x".join(map(str, known))
@@ -286,7 +287,7 @@ class _Graph(GraphWalk):
         if gpu is None:
             return None
         wanted = range(max(2, pieces // NEAR), NEAR * pieces + 1)
-        cuts = list(dict.fromkeys(found for n in wanted if (found := cut(ranges, n, fills=False)) is not None))
+        cuts = list(dict.fromkeys(found for n in wanted if (found := cut(ranges, n, fills=0)) is not None))
         times = [walking_time(window, member.body.points, width, (prod(c.outer), prod(c.inner)), gpu) for c in cuts]
         least = min(times, default=inf)
         return next((c for c, time in zip(cuts, times) if time <= ABOUT * least < inf), None)
