@@ -8,7 +8,7 @@ import torch
 from bascule.compat.operators.autograd_state import set_grad_enabled
 
 from ..fx.boxed import Boxed
-from .plain_metadata import PLAIN, Call, is_plain, unwrapped, without_autocast
+from .plain_metadata import Call, is_plain, unwrapped, without_autocast, written_by
 
 
 def inference(metadata: Any, compiled: Boxed, args: Sequence[Any], amp: bool) -> Call | None:
@@ -18,10 +18,10 @@ def inference(metadata: Any, compiled: Boxed, args: Sequence[Any], amp: bool) ->
     """
     if metadata is None or not is_plain(metadata, args):
         return None
+    written = written_by(metadata, args)
+    if written is None:
+        return None
     graph = without_autocast(unwrapped(compiled)) if amp else unwrapped(compiled)
-    written = tuple(metadata.mutated_graph_handled_indices_seen_by_autograd)
-    if metadata.mutated_graph_handled_indices and not all(type(x) in PLAIN for x in args):
-        return None  # inputs that share memory may have become one, and sizes
     # Local names: this runs at each call.
     grad_enabled, enable = torch.is_grad_enabled, set_grad_enabled
 

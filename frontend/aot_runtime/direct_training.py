@@ -12,7 +12,7 @@ import torch
 from bascule.compat.tensors.functorch import transforms_at_work as in_functorch
 
 from .direct_backward import Tangents, backward_of
-from .plain_metadata import Call, is_plain, unwrapped, without_autocast
+from .plain_metadata import Call, is_plain, unwrapped, without_autocast, written_by
 
 STATE = {"symints", "opaque_objects", "_tensors_no_vc_check"}  # what AOTAutograd's function keeps beside tensors
 EXTERNAL = "_external_objects"  # and since 2.14 the streams and events that Dynamo knows, to be known in the backward
@@ -28,10 +28,10 @@ def training(compiled: Call, args: tuple[Any, ...], outputs: Sequence[Any], amp:
     metadata = getattr(base, "metadata", None)
     if base is None or metadata is None or any(type(node) is not type(nodes[0]) for node in nodes):
         return None
-    if not is_plain(metadata, args) or metadata.mutated_graph_handled_indices:
-        return None
+    written = written_by(metadata, args) if is_plain(metadata, args) else None
     if (
-        metadata.num_opaque_objects_saved_for_bw
+        written is None
+        or metadata.num_opaque_objects_saved_for_bw
         or metadata.num_backward_tokens
         or metadata.indices_of_inputs_that_requires_grad_with_mutations_in_bw
         or metadata.dynamic_saved_tensors_idxs
@@ -46,7 +46,17 @@ def training(compiled: Call, args: tuple[Any, ...], outputs: Sequence[Any], amp:
     def direct(*args: Any) -> Any:
         return compiled(*args) if in_functorch() else list(apply(*args))
 
-    return direct
+    if not written:
+        return direct
+    increment_version = torch.autograd.graph.increment_version
+
+    def writing(*args: Any) -> Any:
+        if in_functorch():
+            return compiled(*args)
+        increment_version([args[i] for i in written])
+        return list(apply(*args))
+
+    return writing
 
 
 def _connected(node: Any, args: Sequence[Any]) -> bool:

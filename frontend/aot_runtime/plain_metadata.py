@@ -34,6 +34,14 @@ def is_plain(metadata: Any, args: Sequence[Any]) -> bool:
     )
 
 
+def written_by(metadata: Any, args: Sequence[Any]) -> tuple[int, ...] | None:
+    """The numbers of the inputs that the compiled graph itself writes and autograd is to know of: their versions are raised at each call. None
+    where that cannot be told of inputs: those that share memory may have become one, and there are sizes among them."""
+    if metadata.mutated_graph_handled_indices and not all(type(x) in PLAIN for x in args):
+        return None
+    return tuple(metadata.mutated_graph_handled_indices_seen_by_autograd)
+
+
 def unwrapped(graph: Any) -> Boxed:
     """The function under a compiled graph of ours that was called before; one of Inductor's (`on_error`) is called as it is.
 

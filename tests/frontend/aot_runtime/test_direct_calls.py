@@ -1,6 +1,7 @@
 """Compiled graphs that are called past AOTAutograd's wrappers: which are, and that nobody sees a difference."""
 
 from contextlib import nullcontext
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,42 @@ def test_a_training_step(found):
         torch.testing.assert_close((got, g), (want, w))
     assert found == [True]
     assert call(*inputs)[0].grad_fn.name() == "CompiledFunctionBackward"
+
+
+@needs_version
+def test_a_training_step_that_writes_statistics(found):
+    """Running statistics and the number of batches, of which each step raises the versions."""
+    norms = [torch.nn.BatchNorm1d(5).double() for _ in range(2)]
+    call, versions = compiled(lambda x: norms[0](x).sin()), []
+    for _ in range(4):
+        x = torch.randn(7, 5, dtype=torch.float64)
+        results = []
+        for run in (call, lambda x: norms[1](x).sin()):
+            (leaf,) = [x.clone().requires_grad_()]
+            out = run(leaf)
+            results.append((out, *torch.autograd.grad(out.square().sum(), leaf)))
+        torch.testing.assert_close(*results)
+        torch.testing.assert_close(*(dict(norm.named_buffers()) for norm in norms))
+        versions.append([buffer._version for buffer in norms[0].buffers()])
+    raised = [[after - before for before, after in zip(*pair)] for pair in pairwise([[0, 0, 0], *versions])]
+    assert all(min(each) >= 1 for each in raised)
+    assert found == [True]
+
+
+@needs_version
+def test_what_a_training_step_wrote_is_saved_as_it_was(found):
+    def function(x, state):
+        state.add_(1)
+        return x * state
+
+    call, state, early = compiled(function), torch.zeros(5), []
+    for _ in range(4):
+        (x,) = leaves((5,))
+        early.append((x, call(x, state)))
+    for n, (x, out) in enumerate(early, 1):
+        out.sum().backward()
+        torch.testing.assert_close(x.grad, torch.full((5,), float(n)))
+    assert found == [True]
 
 
 def test_only_some_gradients_are_asked_for(found):
