@@ -1,6 +1,6 @@
 """Seconds that a call of a graph function takes: kernels by their bytes, products by their operations, collectives by a machine of links."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil, prod
 from typing import Any
 
@@ -9,7 +9,7 @@ from ..ir.types import byte_width
 from ..machines.measures import measures
 from ..mlir import ir
 from .calls import Start
-from .simulation import Filling
+from .simulation import Filling, Times
 
 SYMBOL = 64  # the size assumed of a symbol
 PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "mkldnn._linear_pointwise")
@@ -77,6 +77,16 @@ class Costs(CallCosts):
         rate = self.rates[max(size for size in self.rates if size <= bytes_)]
         times = self.all_reduce if start.name == "all_reduce" else 1
         return self.latency + times * others * bytes_ / rate
+
+    def copied(self, bytes_: float) -> float:
+        """Of a kernel that reads so many bytes and writes them."""
+        return self.launch + 2 * bytes_ / self.machine["memory_rate"]
+
+    def times(self, ops: Sequence[float], alone: dict[int, float], filling: Mapping[int, Filling]) -> Times:
+        """What the simulator is told of ops, collectives `alone` on the links, and products among the ops."""
+        machine = self.machine
+        how = {"launch": self.launch, "event": machine["event"]}
+        return Times(ops, alone, self.beside, filling, **how, blocks=self.blocks, multiprocessors=machine["sm_count"])
 
 
 def _sizes(type_: ir.ShapedType, symbol: int) -> list[int]:

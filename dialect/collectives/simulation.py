@@ -1,7 +1,7 @@
 """A simulator of one rank: a stream that computes, and links on which one collective runs at a time. The other ranks are as fast.
 
 A GPU begins the blocks of a kernel when all those of the kernel before have begun. So a collective that is launched with a product, or ready
-while one runs, begins when the product's last blocks have, and most run on after the product, while nothing computes until the next op begins.
+while one runs, begins when the product's last blocks have, and most run on after the product, while nothing computes until the next op begins. Before a collective a copy may run on a stream of its own, beside what computes and what is on the links.
 """
 
 from collections import deque
@@ -28,7 +28,7 @@ class Times:
     """Seconds: of each op that computes, by number (0 for others), and of each collective, alone, by the number of its start. `beside`: how
     many times as long a collective takes while something computes. `filling`: by number of an op. `launch`: those of each op before it computes.
     `event`: those of each event that the stream which computes records or waits for, before its next op computes. A collective needs `blocks`
-    of the `multiprocessors`."""
+    of the `multiprocessors`. `copies`: of the copy before a collective, by the number of its start."""
 
     ops: Sequence[float]
     collectives: dict[int, float]
@@ -38,6 +38,7 @@ class Times:
     event: float = 0.0
     blocks: int = 0
     multiprocessors: int = 1
+    copies: Mapping[int, float] = field(default_factory=dict)
 
     def overlapped(self) -> dict[int, float]:
         """Of each collective from its first block to its last, beside what computes: a product of the mean, where there are any."""
@@ -48,9 +49,9 @@ class Times:
 
 @dataclass
 class Prediction:
-    """Seconds of a run: the `step` as a whole, its parts that compute, those in which a collective runs, those in which it computes nothing
-    since a collective is not done; `waited`: the same by the number of the start; `between`: those in which one runs between two ops, and
-    nothing computes either."""
+    """Seconds of a run: the `step` as a whole, its parts that compute or copy, those in which a collective runs; `waited`: those in which
+    nothing computes since a collective is not done, by the number of its start; `between`: those in which one runs between two ops, and nothing
+    computes either."""
 
     step: float = 0.0
     compute: float = 0.0
@@ -68,13 +69,15 @@ def predict(order: Iterable[int], found: Collectives, times: Times) -> Predictio
     told, links, events = Prediction(), _Links(times), 0
     for number in order:
         if number in found.starts:
-            links.begun.append(_Begun(number, times.collectives[number]))
+            links.begun.append(_Begun(number, times.collectives[number], copy=times.copies.get(number, 0.0)))
             events += 1
         elif number in found.waits:
             start = found.waits[number]
-            if seconds := links.finish(start):
+            seconds, copied = links.finish(start)
+            if seconds:
                 told.waited[start] = told.waited.get(start, 0.0) + seconds
-                told.step += seconds
+            told.step += seconds + copied
+            told.compute += copied
             events += 1
         elif times.ops[number]:
             launch = min(times.launch, times.ops[number])
@@ -90,11 +93,12 @@ def predict(order: Iterable[int], found: Collectives, times: Times) -> Predictio
 
 @dataclass
 class _Begun:
-    """A collective that takes `needed` seconds more, alone. `runs`: it has multiprocessors."""
+    """A collective that takes `needed` seconds more, alone. `runs`: it has multiprocessors. `copy`: seconds that the copy before it takes more."""
 
     number: int
     needed: float
     runs: bool = False
+    copy: float = 0.0
 
 
 class _Links:
@@ -111,6 +115,12 @@ class _Links:
         slower = self.slower if filling and self.begun and self.begun[0].runs else 1.0
         while left > LEAST and self.begun:
             first = self.begun[0]
+            if first.copy > LEAST:
+                spent = min(left, first.copy)
+                self._copy(spent)
+                passed, left = passed + spent, left - spent
+                continue
+            before = passed
             if first.runs or filling is None:
                 first.runs = True
                 spent = self._pass(left * slower, self.beside)
@@ -122,7 +132,13 @@ class _Links:
                 self.busy += spent - waited
             passed += spent
             left -= spent / slower
+            self._copy(passed - before)
         return passed + left
+
+    def _copy(self, seconds: float) -> None:
+        """Copies go on."""
+        for each in self.begun:
+            each.copy = max(0.0, each.copy - seconds)
 
     def go_on(self, seconds: float) -> float:
         """Between two ops: what runs goes on, what is begun waits for the next op's launch. Gives the seconds in which one runs."""
@@ -139,14 +155,13 @@ class _Links:
             first.needed -= passed / beside
         return passed
 
-    def finish(self, start: int) -> float:
-        """The seconds until a collective is done, with nothing beside it."""
-        if all(each.number != start for each in self.begun):
-            return 0.0
-        waited = 0.0
-        while True:
+    def finish(self, start: int) -> tuple[float, float]:
+        """The seconds until a collective is done, with nothing beside it: in which one runs, and in which only a copy does."""
+        waited = copied = 0.0
+        while any(each.number == start for each in self.begun):
             first = self.begun.popleft()
+            self._copy(first.copy + first.needed)
+            copied += first.copy
             waited += first.needed
-            if first.number == start:
-                self.busy += waited
-                return waited
+        self.busy += waited
+        return waited, copied

@@ -80,17 +80,7 @@ def _times(ops: Sequence[ir.Operation], table: ir.SymbolTable, found: Collective
     calls = [costs.call(op, table) if other else (0.0, None) for op, other in zip(ops, others)]
     alone = {number: costs.collective(start) for number, start in found.starts.items()}
     filling = {number: each for number, (_, each) in enumerate(calls) if each is not None}
-    machine = costs.machine
-    return Times(
-        [seconds for seconds, _ in calls],
-        alone,
-        costs.beside,
-        filling,
-        launch=costs.launch,
-        event=machine["event"],
-        blocks=costs.blocks,
-        multiprocessors=machine["sm_count"],
-    )
+    return costs.times([seconds for seconds, _ in calls], alone, filling)
 
 
 def _told(before: Prediction, after: Prediction) -> ir.Attribute:
