@@ -22,11 +22,11 @@ from torch.distributed.device_mesh import init_device_mesh
 
 from . import measure
 from .rank_models import ALIKE, MODELS, SIZES, TINY, WAYS, Size
+from .rank_profile import communication, ran_in
 
 COMPILERS = ("eager", "inductor", "inductor_overlap", "bascule")
 PROFILED = 9  # steps, one by one
 UNEVEN = 3  # steps with batches of several sizes; their losses and the first step's are compared
-Span = tuple[float, float]  # us, from its start to its end
 TOLERANCE = {torch.bfloat16: 2e-2, torch.float32: 1e-4}  # of a loss, relative
 
 
@@ -163,10 +163,13 @@ def _times(step: Callable, ids: torch.Tensor, steps: int, device: str) -> dict[s
 
 def _communication(step: Callable, ids: torch.Tensor) -> dict[str, Any]:
     """Of a step after another on this rank, in ms: collectives from when the last of their ranks has come, the part of them beside which nothing
-    else runs, and what this rank waits for others before; medians, and of the part the least and the most."""
+    else runs, how much of that is since the host was late, and what this rank waits for others before; medians, and of the part the least and the
+    most. Beside a host that is loaded the least is what the links do; what is the host's is not predicted."""
     told = [_profiled(step, ids) for _ in range(PROFILED)]
     exposed = [one["exposed_ms"] for one in told]
-    medians = {name: statistics.median(one[name] for one in told) for name in told[0]}
+    medians = {name: statistics.median(one[name] for one in told if name in one) for name in told[0]}
+    if "host_late_ms" in medians:
+        medians["exposed_by_links_ms"] = statistics.median(one["exposed_ms"] - one["host_late_ms"] for one in told)
     return {**medians, "exposed_ms_range": [min(exposed), max(exposed)]}
 
 
@@ -179,39 +182,15 @@ def _profiled(step: Callable, ids: torch.Tensor) -> dict[str, float]:
         ):  # the second is one of many in a row: the host is ahead, and ranks that profilers started apart have met
             step(ids, read=False)
         torch.cuda.synchronize()
-    kernels = [
-        e for e in found.events() if e.device_type == torch.autograd.DeviceType.CUDA and e.time_range.elapsed_us()
-    ]
-    spans: dict[bool, list[Span]] = {True: [], False: []}
-    for event in kernels:
-        if "memcpy" not in event.name.lower() and "memset" not in event.name.lower():
-            spans["nccl" in event.name.lower()].append((event.time_range.start, event.time_range.end))
-    spans[True] = sorted(spans[True])[len(spans[True]) // 2 :]
-    together = _without_waits(spans[True])
-    computing = _length(spans[False])
-    return {
-        "communication_ms": _length(together) / 1e3,
-        "exposed_ms": (_length(together + spans[False]) - computing) / 1e3,
-        "late_ranks_ms": (_length(spans[True]) - _length(together)) / 1e3,
-    }
+    events = found.profiler.kineto_results.events()  # type: ignore[union-attr]
+    return communication(ran_in(events), _gathered)
 
 
-def _without_waits(spans: list[Span]) -> list[Span]:
-    """A collective's kernel begins when its rank comes and ends with those of the others: the shortest of them has waited for nobody."""
+def _gathered(own: Any) -> list[Any]:
+    """What all ranks give."""
     every: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(every, [end - start for start, end in spans])
-    if len({len(lengths) for lengths in every}) > 1:
-        return spans
-    return [(end - min(lengths), end) for (_, end), lengths in zip(spans, zip(*every))]
-
-
-def _length(spans: list[Span]) -> float:
-    """Of the union of `spans`."""
-    total, reached = 0.0, float("-inf")
-    for start, end in sorted(spans):
-        total += max(0.0, end - max(start, reached))
-        reached = max(reached, end)
-    return total
+    dist.all_gather_object(every, own)
+    return every
 
 
 def _most(value: float, device: str) -> float:

@@ -14,6 +14,7 @@ from .simulation import Filling, Times
 SYMBOL = 64  # the size assumed of a symbol
 PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "mkldnn._linear_pointwise")
 ATTENTION = "scaled_dot_product"
+Tensor = tuple[list[int], float]  # its sizes, and the bytes of an element
 
 
 class CallCosts:
@@ -28,27 +29,31 @@ class CallCosts:
         """Of any other op, nothing if it is no call; and how it fills the multiprocessors, if it is a product."""
         if op.name not in ("func.call", "memref.copy", "bascule.copy_into"):
             return 0.0, None
-        values = [v for v in (*op.operands, *op.results) if isinstance(v.type, ir.ShapedType)]
-        moved = (
-            sum(prod(_sizes(v.type, self.symbol)) * byte_width(v.type.element_type) for v in values)
-            / self.machine["memory_rate"]
-        )
+        tensors = [
+            (_sizes(v.type, self.symbol), byte_width(v.type.element_type))
+            for v in (*op.operands, *op.results)
+            if isinstance(v.type, ir.ShapedType)
+        ]
         function = table[op.attributes["callee"].value].operation if op.name == "func.call" else None
         operator = function.attributes[EXTERN].value if function is not None and EXTERN in function.attributes else ""
+        return self.of(operator, tensors)
+
+    def of(self, operator: str, tensors: Sequence[Tensor]) -> tuple[float, Filling | None]:
+        """Of a kernel, or an operator's, that has these tensors, its result last."""
+        moved = sum(prod(sizes) * width for sizes, width in tensors) / self.machine["memory_rate"]
         computed = 0.0
-        if values and (operations := _operations(operator, [v.type for v in values], len(op.operands), self.symbol)):
-            narrow = byte_width(values[0].type.element_type) <= 2
-            computed = operations / self.machine["product_rate" if narrow else "product_rate_f32"]
-        filling = self._filling(operator, [v.type for v in values], computed) if computed > moved else None
+        if tensors and (operations := _operations(operator, [sizes for sizes, _ in tensors])):
+            computed = operations / self.machine["product_rate" if tensors[0][1] <= 2 else "product_rate_f32"]
+        filling = self._filling(operator, [sizes for sizes, _ in tensors], computed) if computed > moved else None
         return self.launch + max(moved, computed), filling
 
-    def _filling(self, operator: str, types: list[ir.ShapedType], seconds: float) -> Filling:
+    def _filling(self, operator: str, shapes: list[list[int]], seconds: float) -> Filling:
         """Blocks are a tile of the result each, of an attention some rows of a head, and all take as long."""
         if ATTENTION in operator:
-            *heads, rows, _ = _sizes(types[1 if "backward" in operator else 0], self.symbol)
+            *heads, rows, _ = shapes[1 if "backward" in operator else 0]
             blocks = prod(heads) * ceil(rows / self.machine["attention_rows"])
         else:
-            *batch, rows, columns = (1, *_sizes(types[-1], self.symbol))
+            *batch, rows, columns = (1, *shapes[-1])
             tile_rows, tile_columns = self.machine["product_tile"]
             blocks = prod(batch) * ceil(rows / tile_rows) * ceil(columns / tile_columns)
         at_once = self.machine["sm_count"]
@@ -93,14 +98,14 @@ def _sizes(type_: ir.ShapedType, symbol: int) -> list[int]:
     return [type_.get_dim_size(i) if not type_.is_dynamic_dim(i) else symbol for i in range(type_.rank)]
 
 
-def _operations(operator: str, types: list[ir.ShapedType], operands: int, symbol: int) -> float:
+def _operations(operator: str, shapes: list[list[int]]) -> float:
     """Of a product or an attention; 0 of what is bound by memory."""
     name = operator.rsplit(".", 1)[0]
     if name in PRODUCTS:
-        *_, inner = _sizes(types[0] if "add" not in name else types[1], symbol)
-        return 2.0 * prod(_sizes(types[-1], symbol)) * inner
+        *_, inner = shapes[0] if "add" not in name else shapes[1]
+        return 2.0 * prod(shapes[-1]) * inner
     if ATTENTION in name:
         backward = "backward" in name
-        query, key = (_sizes(t, symbol) for t in (types[1:3] if backward else types[:2]))
+        query, key = shapes[1:3] if backward else shapes[:2]
         return (10.0 if backward else 4.0) * prod(query) * key[-2]
     return 0.0

@@ -62,4 +62,4 @@ class Reducer:
         for number, reduced in zip(begun, buckets, strict=True):
             timeline.wait(number)
             for each in () if self.views else reduced:
-                timeline.copy(each.bytes)
+                timeline.copy(each.bytes, kernel=False)

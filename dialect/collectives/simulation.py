@@ -5,7 +5,7 @@ while one runs, begins when the product's last blocks have, and most run on afte
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .calls import Collectives
@@ -28,7 +28,8 @@ class Times:
     """Seconds: of each op that computes, by number (0 for others), and of each collective, alone, by the number of its start. `beside`: how
     many times as long a collective takes while something computes. `filling`: by number of an op. `launch`: those of each op before it computes.
     `event`: those of each event that the stream which computes records or waits for, before its next op computes. A collective needs `blocks`
-    of the `multiprocessors`. `copies`: of the copy before a collective, by the number of its start."""
+    of the `multiprocessors`. `copies`: of the copy before a collective, by the number of its start. `moves`: the ops that only copy within the
+    memory, which a profiler shows as such, and not as kernels."""
 
     ops: Sequence[float]
     collectives: dict[int, float]
@@ -39,6 +40,7 @@ class Times:
     blocks: int = 0
     multiprocessors: int = 1
     copies: Mapping[int, float] = field(default_factory=dict)
+    moves: Collection[int] = ()
 
     def overlapped(self) -> dict[int, float]:
         """Of each collective from its first block to its last, beside what computes: a product of the mean, where there are any."""
@@ -51,13 +53,14 @@ class Times:
 class Prediction:
     """Seconds of a run: the `step` as a whole, its parts that compute or copy, those in which a collective runs; `waited`: those in which
     nothing computes since a collective is not done, by the number of its start; `between`: those in which one runs between two ops, and nothing
-    computes either."""
+    computes either; `beside_moves`: those of the communication beside which there is nothing but a copy within the memory."""
 
     step: float = 0.0
     compute: float = 0.0
     communication: float = 0.0
     waited: dict[int, float] = field(default_factory=dict)
     between: float = 0.0
+    beside_moves: float = 0.0
 
     @property
     def exposed(self) -> float:
@@ -83,7 +86,10 @@ def predict(order: Iterable[int], found: Collectives, times: Times) -> Predictio
             launch = min(times.launch, times.ops[number])
             between = launch + events * times.event
             told.between += links.go_on(between)
+            before = links.busy
             computing = links.run(times.ops[number] - launch, times.filling.get(number))
+            if number in times.moves:
+                told.beside_moves += links.busy - before
             told.step += between + computing
             told.compute += launch + computing
             events = 0

@@ -53,6 +53,7 @@ class Timeline:
     works: list[Work] = field(default_factory=list)  # of a start and of a wait too, which take no time
     found: Collectives = field(default_factory=Collectives)
     copies: dict[int, float] = field(default_factory=dict)
+    moves: set[int] = field(default_factory=set)
 
     @property
     def place(self) -> int:
@@ -68,10 +69,12 @@ class Timeline:
         """An op on the stream that computes."""
         self._add(Work(seconds, filling))
 
-    def copy(self, bytes_: float) -> None:
-        """A kernel that reads so many bytes and writes them."""
+    def copy(self, bytes_: float, *, kernel: bool = True) -> None:
+        """Reads so many bytes and writes them: a kernel, or a copy of the driver's."""
         if bytes_:
             self.compute(self.costs.copied(bytes_))
+            if not kernel:
+                self.moves.add(self.place)
 
     def call(self, graph: Iterable[Call]) -> None:
         """A compiled graph, with its own collectives."""
@@ -115,7 +118,7 @@ class Timeline:
         alone = {number: self.costs.collective(start) for number, start in self.found.starts.items()}
         filling = {number: work.filling for number, work in enumerate(self.works) if work.filling is not None}
         times = self.costs.times([work.seconds for work in self.works], alone, filling)
-        return predict(self.order, self.found, replace(times, copies=self.copies))
+        return predict(self.order, self.found, replace(times, copies=self.copies, moves=self.moves))
 
 
 def calls_of(graph: ir.Operation, table: ir.SymbolTable, costs: CallCosts) -> tuple[Call, ...]:
