@@ -5,6 +5,7 @@
     bascule.explain(f, *args)     what became of a function: kernels, ATen calls and why, memory, times
     bascule.report(f, *args)      the same and more as one page of HTML
     bascule.memory(model, *inputs)    what holds memory at the peak of a training step, and what less of it costs
+    bascule.predict_collectives(step, model)    how much of a step's communication nothing else runs beside, on several ranks
     bascule.bisect(model, inputs) which graph, pass and fusion made a model's numbers wrong
     bascule.compile_fx(gm, inputs), bascule.compile_fx_inner(gm, inputs)    graphs without Dynamo, as Inductor's functions of these names
     bascule.aot_compile(exported, path), bascule.aot_load(path)     a program as one file, and back, without a compiler
@@ -45,6 +46,8 @@ _PUBLIC = {
     "list_options": "options",
     "memory": "budget.report",
     "memory_efficient_fusion": "entry.compile_fx",
+    "PredictedCollectives": "ranks.prediction",
+    "predict_collectives": "ranks.prediction",
     "register_decomposition": "frontend.aot.declared_decompositions",
     "report": "report_page.collect",
     "wait_for_kernels": "tiers.background",

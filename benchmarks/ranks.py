@@ -27,6 +27,16 @@ from .rank_profile import communication, ran_in
 COMPILERS = ("eager", "inductor", "inductor_overlap", "bascule")
 PROFILED = 9  # steps, one by one
 UNEVEN = 3  # steps with batches of several sizes; their losses and the first step's are compared
+MEASURED = {
+    "step_ms": "step ms",
+    "peak_mb": "peak MB",
+    "first_step_s": "first step s",
+    "communication_ms": "communication ms",
+    "exposed_ms": "exposed ms",
+    "host_late_ms": "of it the host's",
+    "late_ranks_ms": "late ranks ms",
+}
+PREDICTED = {"communication_ms": "communication predicted", "exposed_ms": "exposed predicted"}
 TOLERANCE = {torch.bfloat16: 2e-2, torch.float32: 1e-4}  # of a loss, relative
 
 
@@ -75,7 +85,8 @@ def measured(model: str, size: Size, way: str, compiler: str, device: str, steps
     mesh = init_device_mesh(device, (dist.get_world_size(),))
     try:
         with _settings(compiler):
-            step = _step(WAYS[way](whole, mesh, _compiled(compiler)), whole)
+            call = WAYS[way](whole, mesh, _compiled(compiler))
+            step = _step(call, whole)
             batches = [_batch(size, way, device, number) for number in range(UNEVEN + 1)]
             began = time.perf_counter()
             losses = [step(batches[0])]
@@ -84,13 +95,26 @@ def measured(model: str, size: Size, way: str, compiler: str, device: str, steps
             if dist.get_rank() == 0:  # batches of other sizes may be compiled for minutes
                 print(f"{model}, {way}: {compiler}: timed: {told}", flush=True)
             predicted = dict(counters().get("collectives", {}))  # of what was timed
+            whole_step = _predicted(lambda: step(batches[0], read=False), call) if compiler == "bascule" else None
             told["losses"] = losses + [step(batch) for batch in batches[1:]]
     except Exception as error:  # one combination that fails does not end the others, where all ranks fail alike
         return {"error": f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}"}
     if compiler == "bascule":
         told["predicted"] = predicted
+        told["predicted_step"] = whole_step
         told["fallbacks"] = dict(counters().get("fallbacks", {}))
     return told
+
+
+def _predicted(step: Callable[[], Any], call: Callable) -> dict[str, Any]:
+    """What is predicted of the same step, in ms, beside what is measured: the communication, and its part beside which nothing else runs."""
+    from bascule import predict_collectives
+
+    told = predict_collectives(step, call)
+    if dist.get_rank() == 0:
+        print(told, flush=True)
+    names = {"step": "step_ms", "communication": "communication_ms", "exposed": "exposed_ms", "beside_copies": "beside_copies_ms"}
+    return {"way": told.way, "collectives": len(told.order), **{ms: 1e3 * getattr(told, name) for name, ms in names.items()}}
 
 
 def _compiled(compiler: str) -> Callable[[Any], Any]:
@@ -213,23 +237,11 @@ def _print(rows: list[dict[str, Any]], compilers: list[str]) -> None:
     for row in rows:
         for compiler in compilers:
             told = row[compiler]
-            numbers = [
-                told.get(key)
-                for key in ("step_ms", "peak_mb", "first_step_s", "communication_ms", "exposed_ms", "late_ranks_ms")
-            ]
+            numbers = [told.get(key) for key in MEASURED]
+            numbers += [told.get("predicted_step", {}).get(key) for key in PREDICTED]
             shown = ["" if number is None else f"{number:.2f}" for number in numbers]
             table.append([row["case"], compiler, *shown, told.get("error", str(told.get("equal", "")))])
-    names = [
-        "case",
-        "compiler",
-        "step ms",
-        "peak MB",
-        "first step s",
-        "communication ms",
-        "exposed ms",
-        "late ranks ms",
-        "equal to eager",
-    ]
+    names = ["case", "compiler", *MEASURED.values(), *PREDICTED.values(), "equal to eager"]
     measure.print_table(names, table)
 
 

@@ -105,7 +105,7 @@ class TraceReader(GraphReader):
             for cut in record.cuts:
                 count("cuts", f"{cut.operator}: {cut.reason}")
             if record.compiled and record.summary is not None:
-                count_summary(record.summary)
+                count_summary(record.summary, record.wrapper)
             if on_record is not None:
                 on_record(record)
 

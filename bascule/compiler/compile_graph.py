@@ -137,7 +137,7 @@ def _report(records: Sequence[Record], on_record: Callable[[Record], None] | Non
     for finished in records:
         finished.finished()
         if finished.compiled and finished.summary is not None:
-            count_summary(finished.summary)
+            count_summary(finished.summary, finished.wrapper)
         if on_record is not None:
             on_record(finished)
 

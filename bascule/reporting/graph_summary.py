@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from bascule.runtime.modules.profiled import range_of
+
 from ..dialect.remarks.record import Remark
 from .counters import count
 
@@ -74,6 +76,14 @@ class HostCopies:
         )
 
 
+_calls: dict[str, tuple[tuple[Any, ...], ...]] = {}
+
+
+def calls_named(name: str) -> tuple[tuple[Any, ...], ...] | None:
+    """The calls of a graph of this process, by the name of its range in `torch.profiler`; None of what has none."""
+    return _calls.get(name)
+
+
 def grouped(number: str) -> str:
     """A number with commas between its thousands; an expression as it is."""
     return f"{int(number):,}" if number.isdigit() else number
@@ -91,6 +101,7 @@ class Summary:
     assertions: int = 0  # about elements, which an operator of ATen's makes a run: it computes nothing
     overlap: Overlap | None = None  # of a graph with collectives
     copies: HostCopies | None = None  # of a graph with copies to the host, or back
+    calls: tuple[tuple[Any, ...], ...] = ()  # what each takes on a GPU, as `dialect/collectives/timeline.py` has it plain
 
     @property
     def launches(self) -> int:
@@ -111,11 +122,14 @@ class Summary:
             told["assertions"],
             told["overlap"] and Overlap(**told["overlap"]),
             told["copies"] and HostCopies(**told["copies"]),
+            tuple(map(tuple, told["calls"])),
         )
 
 
-def count_summary(summary: Summary) -> None:
-    """Counts a compiled graph and what a run of it does."""
+def count_summary(summary: Summary, wrapper: str | None) -> None:
+    """Counts a compiled graph and what a run of it does, and has `calls_named` know the module `wrapper` that runs it."""
+    if wrapper is not None:
+        _calls[range_of(wrapper)] = summary.calls
     count("graphs", "compiled")
     count("kernels", "launches", summary.launches)
     count("kernels", "distinct", len(summary.kernels))

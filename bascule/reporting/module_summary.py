@@ -1,7 +1,10 @@
 """The summary of a compiled module, read from its IR."""
 
 from collections import Counter
+from typing import Any
 
+from ..dialect.collectives.costs import CallCosts
+from ..dialect.collectives.timeline import calls_of, plain
 from ..dialect.fusion.kernel_functions import OPERATORS
 from ..dialect.ir.attribute_names import HOST_COPIES, MEMORY, OVERLAP
 from ..dialect.ir.functions import EXTERN, REASON, functions, graph_functions, is_extern, kernel_op
@@ -16,6 +19,7 @@ ASSERTIONS = (
     "bascule.check_index.default",
     "bascule.check_indexed_size.default",
 )
+MACHINE = "h200"  # as the pass `overlap-collectives` has it
 TUNED = "bascule.tuned"  # on a kernel function: what `max_autotune` measured
 
 
@@ -25,7 +29,14 @@ def summary_of(module: ir.Module) -> Summary:
     computing = tuple(call for call in calls if call.operator not in ASSERTIONS)
     asserting = sum(call.calls for call in calls if call.operator in ASSERTIONS)
     told = tuple(kernels(module)), computing, memory(module), tuple(remarks(module)), runs(module), asserting
-    return Summary(*told, overlap(module), copies(module))
+    return Summary(*told, overlap(module), copies(module), predicted_calls(module))
+
+
+def predicted_calls(module: ir.Module) -> tuple[tuple[Any, ...], ...]:
+    """The calls of a module, with what each takes on a GPU."""
+    with module.context:
+        table, costs = ir.SymbolTable(module.operation), CallCosts(MACHINE)
+        return tuple(plain(call) for graph in graph_functions(module) for call in calls_of(graph, table, costs))
 
 
 def overlap(module: ir.Module) -> Overlap | None:

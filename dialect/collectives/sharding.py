@@ -116,16 +116,17 @@ class Sharding:
             self.gather(self.units[self.forward[place - 1]])
 
     def post_backward(self, unit: Unit) -> None:
+        begun = unit.name in self.backward
         self.whole.discard(unit.name)
         self.backward.discard(unit.name)
         while len(self.scattering) >= self.kept:
             self.timeline.wait(self.scattering.pop(0))
-        if not unit.scattered:
+        if not begun or not unit.scattered:
             return
         self.timeline.copy(unit.scattered)
-        begun = self.timeline.begin(REDUCE_SCATTER, unit.scattered, self.ranks)
-        self.scatters.append(begun)
-        self.scattering.append(begun)
+        scatter = self.timeline.begin(REDUCE_SCATTER, unit.scattered, self.ranks)
+        self.scatters.append(scatter)
+        self.scattering.append(scatter)
 
     def end(self) -> None:
         """Units whose backward had no end scatter now; then all are waited for."""

@@ -7,6 +7,8 @@ the way. Collectives of one group run in the order in which the host begins them
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from typing import Any
+
 from ..mlir import ir
 from .calls import NAMESPACE, Collectives, Start, collectives_of
 from .costs import CallCosts, Costs
@@ -42,6 +44,7 @@ class Wait:
 
 
 Call = Work | Begin | Wait
+BEGINS, WAITS = "begins", "waits"
 
 
 @dataclass
@@ -119,6 +122,26 @@ class Timeline:
         filling = {number: work.filling for number, work in enumerate(self.works) if work.filling is not None}
         times = self.costs.times([work.seconds for work in self.works], alone, filling)
         return predict(self.order, self.found, replace(times, copies=self.copies, moves=self.moves))
+
+
+def plain(call: Call) -> tuple[Any, ...]:
+    """A call as numbers and texts, which JSON takes."""
+    if isinstance(call, Begin):
+        return (BEGINS, call.number, call.collective, call.bytes, call.ranks)
+    if isinstance(call, Wait):
+        return (WAITS, call.number)
+    filling = call.filling
+    return (call.seconds,) if filling is None else (call.seconds, filling.seconds, filling.left, filling.rest)
+
+
+def call_of(told: Sequence[Any]) -> Call:
+    """What `plain` made of it."""
+    first, *others = told
+    if first == BEGINS:
+        return Begin(*others)
+    if first == WAITS:
+        return Wait(*others)
+    return Work(first, Filling(*others) if others else None)
 
 
 def calls_of(graph: ir.Operation, table: ir.SymbolTable, costs: CallCosts) -> tuple[Call, ...]:

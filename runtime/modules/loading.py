@@ -8,6 +8,7 @@ from ctypes import CFUNCTYPE, c_int64, c_void_p
 from typing import Any, Protocol, cast
 
 import torch
+from torch.profiler import record_function
 
 from bascule.compat.graphs.profiling import profiler_enabled
 
@@ -15,7 +16,7 @@ from ..boxed import Boxed, boxed
 from ..kernels.launch_plans import Planner, vocabulary
 from ..memory.placed_constants import placed
 from .first_collectives import watched
-from .profiled import with_ranges
+from .profiled import range_of, with_ranges
 
 PARAMETERS = 1024  # more ctypes does not pass: they are one array, see `lowering/cpu/kernels/entry.py`
 _numbers = itertools.count()
@@ -70,8 +71,9 @@ def load(
                 connects = False
                 with watched(plain.__code__, source.splitlines(), namespace):
                     return run(args)
-            if functions.made and profiler_enabled():
-                return with_ranges(plain, namespace, functions.made)(args)
+            if profiler_enabled():
+                with record_function(range_of(source)):
+                    return (with_ranges(plain, namespace, functions.made) if functions.made else run)(args)
             return run(args)
         except Exception as error:
             _annotate(error, name, locations)

@@ -1,10 +1,18 @@
-"""The kernels of a CPU under their names in `torch.profiler`: a GPU's have theirs from the driver."""
+"""Compiled graphs, and the kernels of a CPU, under their names in `torch.profiler`: a GPU's kernels have theirs from the driver."""
 
 from collections.abc import Callable
+from hashlib import sha256
 from types import FunctionType
 from typing import Any
 
 from torch.profiler import record_function
+
+RANGE = "bascule graph "
+
+
+def range_of(source: str) -> str:
+    """The name of the range around a run of the module with this text."""
+    return RANGE + sha256(source.encode()).hexdigest()[:16]
 
 
 def with_ranges(

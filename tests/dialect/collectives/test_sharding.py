@@ -56,11 +56,9 @@ def test_the_gather_after_next_waits_for_a_copy():
 
 def test_a_scatter_whose_input_is_kept_delays_the_next_block():
     """Each block of the backward waits for the scatter before: 10 beside 1."""
-    units = {str(n): Unit(str(n), 0, 10) for n in range(2)}
+    units = {str(n): Unit(str(n), 0, 10, reshards=False) for n in range(2)}
+    step = [*stepped(units, 0.0, 1.0), [Work(30.0)]]
     timeline = Timeline(ByHand())
-    step = [
-        At(Hook.PRE_BACKWARD, "1"), [Work(1.0)], At(Hook.POST_BACKWARD, "1"), [Work(1.0)], At(Hook.POST_BACKWARD, "0"), [Work(30.0)],
-    ]  # fmt: skip
     Sharding(timeline, units, 2).play(step)
     assert timeline.predicted().exposed == 9
     kept = Timeline(ByHand())

@@ -1,0 +1,115 @@
+"""`bascule.predict_collectives`: what is predicted of the collectives of a step, those of compiled graphs and those that PyTorch's hooks begin."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from ..compat.tensors.data_parallel import Buckets, ShardedUnit, buckets_of, sharded_units
+from ..dialect.collectives.costs import Costs
+from ..dialect.collectives.reducer import Gradient, Reducer
+from ..dialect.collectives.sharding import At, Sharding, Unit
+from ..dialect.collectives.simulation import LEAST
+from ..dialect.collectives.timeline import Timeline
+from ..errors import UnsupportedError, UserError
+from ..reporting.module_summary import MACHINE
+from .profiled_step import ProfiledStep, step_of
+
+LINKS = "nvlink"
+LOCATION = "predict_collectives"
+
+
+@dataclass(frozen=True)
+class PredictedCollectives:
+    """Seconds of a step on a GPU whose host is ahead, as simulated. `way`: who begins collectives beside the compiled graphs. `step`: with the
+    optimizer. `communication`: in which a collective runs; `exposed`: those beside which nothing else does, `beside_copies`: nothing but copies within
+    the memory. `waits`: the collectives that the step waits for, with their bytes and the seconds, in order; `order`: all, in the order in which the
+    host begins them. `graphs`, `operators`: how many runs of compiled graphs, and operators outside of them."""
+
+    way: str
+    step: float
+    compute: float
+    communication: float
+    exposed: float
+    beside_copies: float
+    order: tuple[tuple[str, int | None], ...] = field(repr=False)
+    waits: tuple[tuple[str, int | None, float], ...]
+    graphs: int
+    operators: int
+
+    def __str__(self) -> str:
+        ms = {name: 1e3 * getattr(self, name) for name in ("step", "communication", "exposed")}
+        lines = [
+            f"{self.way}: {len(self.order)} collectives, {ms['communication']:.2f} ms of communication, {ms['exposed']:.2f} ms exposed, "
+            f"of a step of {ms['step']:.2f} ms, as simulated ({self.graphs} runs of compiled graphs, {self.operators} operators)"
+        ]
+        lines += [f"  waits {1e3 * seconds:.3f} ms for {name} of {bytes_ or 0:,} bytes" for name, bytes_, seconds in self.waits]
+        return "\n".join(lines)
+
+
+def predict_collectives(step: Callable[[], Any], model: Callable[..., Any]) -> PredictedCollectives:
+    """Runs a step of training once, under a profiler of the host, and predicts its collectives on GPUs with the links of `nvlink.toml`.
+
+    `step` takes nothing; it has run twice or more before, so that all is compiled and DDP has its buckets. `model`: what it trains, as DDP or
+    `fully_shard` left it. All ranks call this. Raises `UserError` where no compiled graph runs, `UnsupportedError` for what DDP or FSDP2 is
+    asked for and the simulator does not know.
+    """
+    costs = Costs(MACHINE, LINKS)
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as found:
+        step()
+    profiler: Any = found.profiler
+    told = step_of(profiler.kineto_results.events(), costs)
+    if not told.graphs:
+        why = "no compiled graph ran: the model is not compiled by bascule, or its graphs are replayed as CUDA graphs"
+        raise UserError(why, location=LOCATION)
+    module = model if isinstance(model, torch.nn.Module) else None
+    buckets, units = (buckets_of(module), sharded_units(module)) if module is not None else (None, [])
+    timeline = Timeline(costs)
+    way = play(timeline, told, buckets, units)
+    return _prediction(way, timeline, told)
+
+
+def play(timeline: Timeline, told: ProfiledStep, buckets: Buckets | None, units: list[ShardedUnit]) -> str:
+    """Puts a step on the timeline, and says who begins its collectives."""
+    hooked, after = told.split()
+    unusual = dict.fromkeys(name for each in (buckets, *units) if each is not None for name in each.unusual)
+    if unusual:
+        raise UnsupportedError(f"{LOCATION}: nothing is predicted with {', '.join(unusual)}")
+    way = "compiled graphs"
+    shared = [unit for unit in units if unit.ranks > 1]
+    if buckets is not None:
+        way = "DDP"
+        reducer = Reducer(buckets.ranks, buckets.first, buckets.most, buckets.views)
+        reducer.play(timeline, [each for each in hooked if not isinstance(each, At)])
+    elif shared:
+        way = "FSDP2"
+        known = {unit.name: Unit(unit.name, unit.gathered, unit.scattered, unit.reshards) for unit in shared}
+        sharding = Sharding(timeline, known, shared[0].ranks, max(unit.kept for unit in shared))
+        sharding.play(
+            [each for each in hooked if not isinstance(each, Gradient) and (not isinstance(each, At) or each.unit in known)]
+        )
+    else:
+        after = hooked + after
+    for each in after:
+        if not isinstance(each, (Gradient, At)):
+            timeline.call(each)
+    return way
+
+
+def _prediction(way: str, timeline: Timeline, told: ProfiledStep) -> PredictedCollectives:
+    predicted, starts = timeline.predicted(), timeline.found.starts
+    waits = [(starts[number], seconds) for number, seconds in predicted.waited.items() if seconds > LEAST]
+    return PredictedCollectives(
+        way=way,
+        step=predicted.step,
+        compute=predicted.compute,
+        communication=predicted.communication,
+        exposed=predicted.exposed,
+        beside_copies=predicted.beside_moves,
+        order=tuple(timeline.collectives),
+        waits=tuple((start.name, start.bytes, seconds) for start, seconds in waits),
+        graphs=told.graphs,
+        operators=told.operators,
+    )
