@@ -1,8 +1,8 @@
-"""What a profile of a step says of its collectives: how long they run, how much of that nothing else does, and whether links or host are to blame.
+"""Collectives in the profile of a step: how long they run, how much of that nothing else does, and whether links or host are to blame.
 
-A kernel that begins as soon as the host launches it has waited for nothing on the GPU: the host was not ahead. So a moment of a collective beside
-which nothing runs is the host's if what computes next was not launched yet, or if the collective had begun as soon as it was launched. Else what
-computes next was there and waited: the links are busy.
+A kernel that begins as soon as the host launches it has waited for nothing on the GPU: the host was not ahead. So a moment of a collective
+beside which nothing runs is the host's if what computes next was not launched yet, or if the collective had begun as soon as it was launched.
+Else what computes next was there and waited: the links are busy.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -57,9 +57,9 @@ def ran_in(events: Iterable[Any]) -> list[Ran]:
 
 
 def communication(ran: Sequence[Ran], gather: Callable[[Any], list[Any]]) -> dict[str, float]:
-    """Of the second of two steps, in ms. `gather` gives what all ranks have given it. `exposed_ms`: of the communication, that beside which
-    nothing else runs on this rank; `beside_copies_ms`: that beside which copies do, and no kernel; `host_late_ms`: of the exposed, the host's, if
-    launches are known."""
+    """Of the second of two steps, in ms. `gather` gives what all ranks have given it. `exposed_ms`: the communication beside which nothing else
+    runs on this rank; `beside_copies_ms`: beside which copies do, and no kernel; `host_late_ms`: of the exposed, the host's, if launches are
+    known."""
     collectives = sorted((each for each in ran if each.is_collective), key=lambda each: each.start)
     collectives = collectives[len(collectives) // 2 :]
     together, at_once = _together(collectives, gather)
@@ -73,7 +73,9 @@ def communication(ran: Sequence[Ran], gather: Callable[[Any], list[Any]]) -> dic
         "late_ranks_ms": (length([(each.start, each.end) for each in collectives]) - length(together)) / 1e3,
     }
     if any(each.launched is not None for each in work):
-        told["host_late_ms"] = length(_host_late(exposed, work, [s for s, soon in zip(together, at_once) if soon])) / 1e3
+        told["host_late_ms"] = (
+            length(_host_late(exposed, work, [s for s, soon in zip(together, at_once) if soon])) / 1e3
+        )
     return told
 
 

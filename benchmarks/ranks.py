@@ -107,14 +107,24 @@ def measured(model: str, size: Size, way: str, compiler: str, device: str, steps
 
 
 def _predicted(step: Callable[[], Any], call: Callable) -> dict[str, Any]:
-    """What is predicted of the same step, in ms, beside what is measured: the communication, and its part beside which nothing else runs."""
+    """The prediction for the same step, in ms: its communication, and the part of that beside which nothing else runs."""
     from bascule import predict_collectives
 
     told = predict_collectives(step, call)
     if dist.get_rank() == 0:
         print(told, flush=True)
-    names = {"step": "step_ms", "communication": "communication_ms", "exposed": "exposed_ms", "beside_copies": "beside_copies_ms"}
-    return {"way": told.way, "collectives": len(told.order), **{ms: 1e3 * getattr(told, name) for name, ms in names.items()}}
+    names = {
+        "step": "step_ms",
+        "communication": "communication_ms",
+        "exposed": "exposed_ms",
+        "beside_copies": "beside_copies_ms",
+    }
+    return {
+        "way": told.way,
+        "collectives": len(told.order),
+        "as_begun": told.is_as_begun,
+        **{ms: 1e3 * getattr(told, name) for name, ms in names.items()},
+    }
 
 
 def _compiled(compiler: str) -> Callable[[Any], Any]:
@@ -187,8 +197,8 @@ def _times(step: Callable, ids: torch.Tensor, steps: int, device: str) -> dict[s
 
 def _communication(step: Callable, ids: torch.Tensor) -> dict[str, Any]:
     """Of a step after another on this rank, in ms: collectives from when the last of their ranks has come, the part of them beside which nothing
-    else runs, how much of that is since the host was late, and what this rank waits for others before; medians, and of the part the least and the
-    most. Beside a host that is loaded the least is what the links do; what is the host's is not predicted."""
+    else runs, how much of that is since the host was late, and what this rank waits for others before; medians, and of the part the least and
+    the most. Beside a host that is loaded the least is what the links do; what is the host's is not predicted."""
     told = [_profiled(step, ids) for _ in range(PROFILED)]
     exposed = [one["exposed_ms"] for one in told]
     medians = {name: statistics.median(one[name] for one in told if name in one) for name in told[0]}
@@ -211,7 +221,7 @@ def _profiled(step: Callable, ids: torch.Tensor) -> dict[str, float]:
 
 
 def _gathered(own: Any) -> list[Any]:
-    """What all ranks give."""
+    """The gifts of all ranks."""
     every: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(every, own)
     return every

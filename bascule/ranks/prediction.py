@@ -1,6 +1,7 @@
-"""`bascule.predict_collectives`: what is predicted of the collectives of a step, those of compiled graphs and those that PyTorch's hooks begin."""
+"""`bascule.predict_collectives`: the collectives of a step, those of compiled graphs and those that PyTorch's hooks begin, as simulated."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,10 +24,13 @@ LOCATION = "predict_collectives"
 
 @dataclass(frozen=True)
 class PredictedCollectives:
-    """Seconds of a step on a GPU whose host is ahead, as simulated. `way`: who begins collectives beside the compiled graphs. `step`: with the
-    optimizer. `communication`: in which a collective runs; `exposed`: those beside which nothing else does, `beside_copies`: nothing but copies within
-    the memory. `waits`: the collectives that the step waits for, with their bytes and the seconds, in order; `order`: all, in the order in which the
-    host begins them. `graphs`, `operators`: how many runs of compiled graphs, and operators outside of them."""
+    """Seconds of a step on a GPU whose host is ahead, as simulated.
+
+    `way`: who begins collectives beside the compiled graphs. `step`: with the optimizer. `communication`: in which a collective runs; `exposed`:
+    those beside which nothing else does; `beside_copies`: those beside which only copies within the memory do. `order`: kinds and bytes of the
+    collectives as the host begins them; `begun`: the kinds of those that it began in the step that was run. `waits`: of those that the step
+    waits for, with the seconds. `graphs`, `operators`: how many runs of compiled graphs, and operators outside of them.
+    """
 
     way: str
     step: float
@@ -36,8 +40,14 @@ class PredictedCollectives:
     beside_copies: float
     order: tuple[tuple[str, int | None], ...] = field(repr=False)
     waits: tuple[tuple[str, int | None, float], ...]
+    begun: tuple[str, ...] = field(repr=False)
     graphs: int
     operators: int
+
+    @property
+    def is_as_begun(self) -> bool:
+        """Whether PyTorch began the collectives that are predicted, in this order."""
+        return self.begun == tuple(kind for kind, _ in self.order)
 
     def __str__(self) -> str:
         ms = {name: 1e3 * getattr(self, name) for name in ("step", "communication", "exposed")}
@@ -45,8 +55,19 @@ class PredictedCollectives:
             f"{self.way}: {len(self.order)} collectives, {ms['communication']:.2f} ms of communication, {ms['exposed']:.2f} ms exposed, "
             f"of a step of {ms['step']:.2f} ms, as simulated ({self.graphs} runs of compiled graphs, {self.operators} operators)"
         ]
-        lines += [f"  waits {1e3 * seconds:.3f} ms for {name} of {bytes_ or 0:,} bytes" for name, bytes_, seconds in self.waits]
+        if not self.is_as_begun:
+            lines.append(
+                f"  NOT AS BEGUN: PyTorch began {_counted(self.begun)}, {_counted(kind for kind, _ in self.order)} are predicted"
+            )
+        lines += [
+            f"  waits {1e3 * seconds:.3f} ms for {name} of {bytes_ or 0:,} bytes"
+            for name, bytes_, seconds in self.waits
+        ]
         return "\n".join(lines)
+
+
+def _counted(kinds: Iterable[str]) -> str:
+    return ", ".join(f"{number} {kind}" for kind, number in Counter(kinds).items()) or "none"
 
 
 def predict_collectives(step: Callable[[], Any], model: Callable[..., Any]) -> PredictedCollectives:
@@ -88,7 +109,11 @@ def play(timeline: Timeline, told: ProfiledStep, buckets: Buckets | None, units:
         known = {unit.name: Unit(unit.name, unit.gathered, unit.scattered, unit.reshards) for unit in shared}
         sharding = Sharding(timeline, known, shared[0].ranks, max(unit.kept for unit in shared))
         sharding.play(
-            [each for each in hooked if not isinstance(each, Gradient) and (not isinstance(each, At) or each.unit in known)]
+            [
+                each
+                for each in hooked
+                if not isinstance(each, Gradient) and (not isinstance(each, At) or each.unit in known)
+            ]
         )
     else:
         after = hooked + after
@@ -110,6 +135,7 @@ def _prediction(way: str, timeline: Timeline, told: ProfiledStep) -> PredictedCo
         beside_copies=predicted.beside_moves,
         order=tuple(timeline.collectives),
         waits=tuple((start.name, start.bytes, seconds) for start, seconds in waits),
+        begun=tuple(told.begun),
         graphs=told.graphs,
         operators=told.operators,
     )

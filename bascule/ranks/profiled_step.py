@@ -11,15 +11,15 @@ from math import prod
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from bascule.runtime.modules.profiled import RANGE
 
 from ..compat.operators.dispatch import DispatchKey
+from ..compat.operators.schemas import OpOverload, is_registered
 from ..dialect.collectives.costs import PRODUCTS, Costs
 from ..dialect.collectives.reducer import Gradient
 from ..dialect.collectives.sharding import At, Hook
-from ..dialect.collectives.timeline import Call, Work, call_of
+from ..dialect.collectives.timeline import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, Call, Work, call_of
 from ..errors import UserError
 from ..reporting.graph_summary import calls_named
 
@@ -32,7 +32,9 @@ HOOKS = {
 }
 FSDP = re.compile(r"FSDP::(\w+)(?: \(([^)]*)\))?")
 ROOT = "root_"  # how the names of ranges begin in which those of units are
-INSIDE = ("c10d::", "torch::distributed::", "torch.distributed.", "gloo:", "nccl:", "record_param_comms")
+COLLECTIVE = "c10d::"
+KINDS = {"allreduce": ALL_REDUCE, "allgather": ALL_GATHER, "reducescatter": REDUCE_SCATTER}
+INSIDE = (COLLECTIVE, "torch::distributed::", "torch.distributed.", "gloo:", "nccl:", "record_param_comms")
 BYTES = {
     **{"c10::BFloat16": 2, "c10::Half": 2, "float": 4, "double": 8, "bool": 1, "unsigned char": 1, "signed char": 1},
     **{"short int": 2, "int": 4, "long int": 8, "long": 8},
@@ -43,13 +45,13 @@ Step = Sequence[Call] | Gradient | At
 
 @dataclass
 class ProfiledStep:
-    """What a step does, in order; how many of its compiled graphs and operators. `collectives`: names of those that the host began, in order, inside
-    of hooks and graphs too."""
+    """A step, in order; how many `graphs` and `operators` run in it. `begun`: the kinds of the collectives that the host began, in order, inside
+    of hooks and graphs too, so far as their kind is known."""
 
     steps: list[Step] = field(default_factory=list)
     graphs: int = 0
     operators: int = 0
-    collectives: list[str] = field(default_factory=list)
+    begun: list[str] = field(default_factory=list)
 
     def split(self) -> tuple[list[Step], list[Step]]:
         """Up to the last hook, and what comes after: the optimizer."""
@@ -66,8 +68,8 @@ def step_of(events: Iterable[Any], costs: Costs) -> ProfiledStep:
         name, thread = event.name(), event.start_thread_id()
         if event.device_type().name != "CPU":
             continue
-        if name.startswith("c10d::"):
-            found.collectives.append(name.removeprefix("c10d::"))
+        if name.startswith(COLLECTIVE):
+            found.begun += [kind for part, kind in KINDS.items() if part in name.replace("_", "")]
         if event.start_ns() < inside.get(thread, 0):
             continue
         if _take(found, name, event, costs):
@@ -113,14 +115,14 @@ def _take_operator(found: ProfiledStep, name: str, event: Any, costs: Costs) -> 
 
 @cache
 def _overloads(name: str) -> list[OpOverload]:
-    """Those of an operator that take tensors; others are the interpreter's of TorchScript."""
+    """Those of an operator; TorchScript has others, which no dispatcher knows."""
     packet = getattr(torch.ops.aten, name, None)
     found = [] if packet is None else [getattr(packet, overload) for overload in packet.overloads()]
-    return [each for each in found if any("Tensor" in str(argument.type) for argument in each._schema.arguments)]
+    return [each for each in found if is_registered(each.name())]
 
 
 def _tensors(name: str, event: Any) -> Iterator[tuple[list[int], float]]:
-    """The shapes of its tensors and the bytes of an element; of the result, which a profile does not have, that of the product, or of its largest."""
+    """The shapes of its tensors and the bytes of an element. A profile has no result: it is the product's, or as large as the largest."""
     pairs = zip(event.shapes(), event.dtypes())
     given = [(list(shape), float(BYTES[type_])) for shape, type_ in pairs if type_ in BYTES and shape]
     yield from given

@@ -101,7 +101,9 @@ class Summary:
     assertions: int = 0  # about elements, which an operator of ATen's makes a run: it computes nothing
     overlap: Overlap | None = None  # of a graph with collectives
     copies: HostCopies | None = None  # of a graph with copies to the host, or back
-    calls: tuple[tuple[Any, ...], ...] = ()  # what each takes on a GPU, as `dialect/collectives/timeline.py` has it plain
+    calls: tuple[
+        tuple[Any, ...], ...
+    ] = ()  # what each takes on a GPU, as `dialect/collectives/timeline.py` has it plain
 
     @property
     def launches(self) -> int:

@@ -88,7 +88,7 @@ class Costs(CallCosts):
         return self.launch + 2 * bytes_ / self.machine["memory_rate"]
 
     def times(self, ops: Sequence[float], alone: dict[int, float], filling: Mapping[int, Filling]) -> Times:
-        """What the simulator is told of ops, collectives `alone` on the links, and products among the ops."""
+        """For the simulator: of ops, collectives `alone` on the links, and products among the ops."""
         machine = self.machine
         how = {"launch": self.launch, "event": machine["event"]}
         return Times(ops, alone, self.beside, filling, **how, blocks=self.blocks, multiprocessors=machine["sm_count"])

@@ -1,4 +1,5 @@
-"""What `DistributedDataParallel` does between the graphs of a backward: gradients go into buckets, each of which is reduced once it is full.
+"""The reducer of `DistributedDataParallel` between the graphs of a backward: gradients go into buckets, each of which is reduced once it is
+full.
 
 From the second step on the buckets are in the order in which gradients come (PyTorch's `reducer.cpp`). A gradient is copied into its bucket, and
 divided by the number of ranks. Buckets are reduced in their order, a later one that is full sooner waits for those before. At the end of the

@@ -1,10 +1,10 @@
-"""What the hooks of FSDP2's `fully_shard` do between compiled graphs: gathers of parameters ahead, scatters of gradients behind.
+"""Hooks of FSDP2's `fully_shard` between compiled graphs: they gather parameters ahead, and scatter gradients behind.
 
-Forward. The hook before a unit begins its gather, has the unit wait for it, and copies the parameters out of it. The streams of gathers wait for
-little: each gather for the copy out of the unit before the one before it, so that two units are in memory and one is under way. Backward. The
-hook before a unit, once its parameters are copied out, begins the gather of the one whose forward ran before (which waits for that copy). The
-hook after a unit waits for the scatter of the unit after it, whose memory it frees, copies the gradients together and begins their scatter with its
-reduction. The end waits for all. A unit whose inputs need no gradient scatters at the end.
+In a forward the hook before a unit begins its gather, has the unit wait for it, and copies the parameters out of it. The gather waits for the
+copy out of the last unit but one, so that it runs beside that one. In a backward the hook before a unit copies its parameters out, and begins
+the gather of the unit whose forward ran before it, which waits for that copy. The hook after a unit waits for the scatter of the unit after it,
+whose memory it frees, copies the gradients together and begins their scatter with its reduction. A unit whose inputs need no gradient scatters
+at the end, which waits for all.
 
 All collectives are of one group, so that they run in the order in which they are begun.
 """
@@ -55,7 +55,9 @@ class Sharding:
     gathering: dict[str, int] = field(default_factory=dict)  # unit -> its gather, under way
     whole: set[str] = field(default_factory=set)  # units whose parameters are there
     forward: list[str] = field(default_factory=list)  # units in the order in which their forwards ended
-    ended: dict[str, list[int]] = field(default_factory=dict)  # unit -> the places in `forward` whose backward has not begun
+    ended: dict[str, list[int]] = field(
+        default_factory=dict
+    )  # unit -> the places in `forward` whose backward has not begun
     backward: set[str] = field(default_factory=set)  # units whose backward has begun, and has not ended
     scatters: list[int] = field(default_factory=list)
     scattering: list[int] = field(default_factory=list)  # those whose input is kept

@@ -1,7 +1,8 @@
 """A simulator of one rank: a stream that computes, and links on which one collective runs at a time. The other ranks are as fast.
 
 A GPU begins the blocks of a kernel when all those of the kernel before have begun. So a collective that is launched with a product, or ready
-while one runs, begins when the product's last blocks have, and most run on after the product, while nothing computes until the next op begins. Before a collective a copy may run on a stream of its own, beside what computes and what is on the links.
+while one runs, begins when the product's last blocks have, and most run on after the product, while nothing computes until the next op begins.
+Before a collective a copy may run on a stream of its own, beside all else.
 """
 
 from collections import deque
@@ -99,7 +100,7 @@ def predict(order: Iterable[int], found: Collectives, times: Times) -> Predictio
 
 @dataclass
 class _Begun:
-    """A collective that takes `needed` seconds more, alone. `runs`: it has multiprocessors. `copy`: seconds that the copy before it takes more."""
+    """A collective that takes `needed` seconds more, alone, and the copy before it `copy`. `runs`: it has multiprocessors."""
 
     number: int
     needed: float

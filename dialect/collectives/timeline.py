@@ -6,7 +6,6 @@ the way. Collectives of one group run in the order in which the host begins them
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-
 from typing import Any
 
 from ..mlir import ir
@@ -28,7 +27,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Begin:
-    """A collective of a compiled graph begins; `number` is known to the graph alone. `bytes`: of the whole tensor; None where a size is a symbol."""
+    """A collective of a compiled graph begins; `number` is the graph's. `bytes`: of the whole tensor; None where a size is a symbol."""
 
     number: int
     collective: str
@@ -49,7 +48,7 @@ BEGINS, WAITS = "begins", "waits"
 
 @dataclass
 class Timeline:
-    """What is done, by number, and the numbers in the order of the stream that computes."""
+    """Things that are done, by number, and the numbers in the order of the stream that computes."""
 
     costs: Costs
     order: list[int] = field(default_factory=list)
@@ -93,8 +92,8 @@ class Timeline:
     def begin(
         self, collective: str, bytes_: int | None, ranks: int | None, *, after: int | None = None, copied: float = 0
     ) -> int:
-        """A collective of the whole tensor's bytes, which waits for the place `after` of the stream that computes, or for where that is now; before
-        it so many bytes are `copied`. Gives its number."""
+        """A collective begins; gives its number. `bytes_`: of the whole tensor. It waits for the place `after` of the stream that computes, or
+        for where that is now. Before it so many bytes are `copied`."""
         last = next(reversed(self.found.starts), BEGINNING)
         places = [BEGINNING, *self.order]
         at = len(self.order) if after is None else max(places.index(after), places.index(last))
@@ -135,7 +134,7 @@ def plain(call: Call) -> tuple[Any, ...]:
 
 
 def call_of(told: Sequence[Any]) -> Call:
-    """What `plain` made of it."""
+    """The call that `plain` told."""
     first, *others = told
     if first == BEGINS:
         return Begin(*others)

@@ -12,7 +12,11 @@ EARLY = -1000.0
 
 def told(*ran, others=()):
     """Of the second step: what is before its collectives is the first one's."""
-    first = [Ran("ncclDevKernel_AllGather", EARLY - each.end, EARLY - each.start, EARLY) for each in ran if each.is_collective]
+    first = [
+        Ran("ncclDevKernel_AllGather", EARLY - each.end, EARLY - each.start, EARLY)
+        for each in ran
+        if each.is_collective
+    ]
     return communication([*first, *ran], lambda own: [own, *(other or own for other in others)])
 
 
@@ -55,7 +59,9 @@ def test_another_rank_comes_late():
     """Its collective takes 30, of which this rank's waits 50 before; it began there as soon as it was launched."""
     found = told(kernel(0, 10), gather(20, 100), kernel(100, 150), others=([(30.0, True)],))
     assert found["late_ranks_ms"] == pytest.approx(0.050)
-    assert (found["communication_ms"], found["exposed_ms"], found["host_late_ms"]) == pytest.approx((0.030, 0.030, 0.030))
+    assert (found["communication_ms"], found["exposed_ms"], found["host_late_ms"]) == pytest.approx(
+        (0.030, 0.030, 0.030)
+    )
     queued = told(kernel(0, 10), gather(20, 100), kernel(100, 150), others=([(30.0, False)],))
     assert queued["host_late_ms"] == 0
 

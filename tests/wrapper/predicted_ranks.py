@@ -132,7 +132,11 @@ def step_under_fsdp2(model: str, ranks: int) -> Timeline:
     last = Unit("head", *2 * (_bytes(whole.norm) + _bytes(whole.head),), reshards=False)
     ends = _ends(whole, size)
     step: list[Sequence[Call] | At] = []
-    calls = [("tokens", ends[0], ends[3]), *((name, forward.calls, backward.calls) for name in blocks), ("head", ends[1], ends[2])]
+    calls = [
+        ("tokens", ends[0], ends[3]),
+        *((name, forward.calls, backward.calls) for name in blocks),
+        ("head", ends[1], ends[2]),
+    ]
     for name, there, _ in calls:
         step += [At(Hook.PRE_FORWARD, name), there, At(Hook.POST_FORWARD, name)]
     for name, _, back in reversed(calls):
@@ -147,7 +151,7 @@ def _bytes(module: torch.nn.Module) -> int:
 
 
 class _Costed(TorchDispatchMode):
-    """What operators take on a GPU. Views take nothing."""
+    """The costs of operators on a GPU. Views have none."""
 
     def __init__(self):
         super().__init__()

@@ -1,6 +1,7 @@
 """Operators and their schemas. Checked on torch 2.11 to 2.14."""
 
 from torch._C import Argument, FunctionSchema
+from torch._C import _dispatch_has_kernel as is_registered
 from torch._C import _dispatch_has_kernel_for_dispatch_key as has_kernel
 from torch._C import _jit_resolve_packet as resolve_packet
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
@@ -15,5 +16,6 @@ __all__ = [
     "OpOverload",
     "OpOverloadPacket",
     "has_kernel",
+    "is_registered",
     "resolve_packet",
 ]

@@ -43,7 +43,13 @@ def buckets_of(module: torch.nn.Module) -> Buckets | None:
         return None
     most = found.bucket_bytes_cap
     first = dist._DEFAULT_FIRST_BUCKET_BYTES if found.bucket_bytes_cap_default else most
-    asked = ("find_unused_parameters", "bucket_bytes_cap_list", "batched_grad_copy", "mixed_precision", "_use_python_reducer")
+    asked = (
+        "find_unused_parameters",
+        "bucket_bytes_cap_list",
+        "batched_grad_copy",
+        "mixed_precision",
+        "_use_python_reducer",
+    )
     unusual = tuple(name for name in asked if getattr(found, name, None))
     return Buckets(found.process_group.size(), min(first, most), most, found.gradient_as_bucket_view, unusual)
 
