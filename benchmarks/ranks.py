@@ -95,7 +95,8 @@ def measured(model: str, size: Size, way: str, compiler: str, device: str, steps
             if dist.get_rank() == 0:  # batches of other sizes may be compiled for minutes
                 print(f"{model}, {way}: {compiler}: timed: {told}", flush=True)
             predicted = dict(counters().get("collectives", {}))  # of what was timed
-            whole_step = _predicted(lambda: step(batches[0], read=False), call) if compiler == "bascule" else None
+            one_more = lambda: step(batches[0], read=False)  # noqa: E731
+            whole_step = _predicted(one_more, call) if compiler == "bascule" else one_more()  # all take as many steps
             told["losses"] = losses + [step(batch) for batch in batches[1:]]
     except Exception as error:  # one combination that fails does not end the others, where all ranks fail alike
         return {"error": f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}"}

@@ -23,7 +23,7 @@ def test_two_ranks_train_as_eager(tmp_path):
         "--tiny",
         "--device=cpu",
         "--models=llama",
-        "--ways=fsdp_graph",
+        "--ways=fsdp_graph,ddp,fsdp2",
         "--compilers=eager,bascule",
         "--steps=1",
     ]
@@ -32,7 +32,11 @@ def test_two_ranks_train_as_eager(tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(path.read_text())
     check(told)
-    (row,) = told["rows"]
-    assert row["bascule"]["equal"] and row["bascule"]["step_ms"] > 0 and not row["bascule"]["fallbacks"]
-    predicted = row["bascule"]["predicted"]
+    rows = [row["bascule"] for row in told["rows"]]
+    for row, way in zip(rows, ("compiled graphs", "DDP", "FSDP2"), strict=True):
+        assert row["equal"] and row["step_ms"] > 0 and not row["fallbacks"]
+        whole = row["predicted_step"]
+        assert whole["way"] == way and whole["as_begun"] and whole["collectives"]
+        assert 0 < whole["exposed_ms"] <= whole["communication_ms"] < whole["step_ms"]
+    predicted = rows[0]["predicted"]
     assert 0 < predicted["exposed predicted, ns"] < predicted["exposed_before predicted, ns"]

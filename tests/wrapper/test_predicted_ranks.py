@@ -7,10 +7,15 @@ import pytest
 
 from benchmarks.rank_models import SIZES
 
-from .predicted_ranks import predictions
+from .predicted_ranks import predictions, step_under_ddp, step_under_fsdp2
 
 RESULTS = Path(__file__).parents[2] / "benchmarks/results/cuda_ranks_h200.json"
 COMMUNICATION, EXPOSED = 0.08, 0.15  # relative
+
+
+def measured_of(case):
+    (row,) = [row for row in json.loads(RESULTS.read_text())["rows"] if row["case"] == case]
+    return row["bascule"]
 
 
 @pytest.mark.parametrize(
@@ -20,10 +25,26 @@ COMMUNICATION, EXPOSED = 0.08, 0.15  # relative
 def test_communication_is_as_measured(model, way, graphs):
     """`graphs`: of a model, each way; 0: one a layer."""
     told = predictions(model, way, ranks=2)
-    (row,) = [row for row in json.loads(RESULTS.read_text())["rows"] if row["case"] == f"{model}, {way}"]
     times = 1e3 * (graphs or SIZES[model].layers)
-    measured = row["bascule"]
+    measured = measured_of(f"{model}, {way}")
     assert times * sum(one.communication for one in told) == pytest.approx(
         measured["communication_ms"], rel=COMMUNICATION
     )
     assert times * sum(one.exposed for one in told) == pytest.approx(measured["exposed_ms"], rel=EXPOSED)
+
+
+@pytest.mark.parametrize(
+    ("stepped", "case", "exposed"),
+    [
+        (step_under_fsdp2, "llama, fsdp2", EXPOSED),
+        (step_under_fsdp2, "llama, fsdp2, both ends sharded apart", EXPOSED),
+        (step_under_ddp, "gpt2, ddp", EXPOSED),
+        (step_under_ddp, "llama, ddp, again", 0.25),  # 0.67 of 0.86 ms
+    ],
+)
+def test_collectives_between_graphs_are_as_measured(stepped, case, exposed):
+    """When these were measured, copies within the memory did not count as anything beside a collective."""
+    told = stepped(case.partition(",")[0], 2).predicted()
+    measured = measured_of(case)
+    assert 1e3 * told.communication == pytest.approx(measured["communication_ms"], rel=COMMUNICATION)
+    assert 1e3 * (told.exposed + told.beside_moves) == pytest.approx(measured["exposed_ms"], rel=exposed)
