@@ -106,6 +106,10 @@ def _operations(operator: str, shapes: list[list[int]]) -> float:
         return 2.0 * prod(shapes[-1]) * inner
     if ATTENTION in name:
         backward = "backward" in name
-        query, key = shapes[1:3] if backward else shapes[:2]
-        return (10.0 if backward else 4.0) * prod(query) * key[-2]
+        query_key = shapes[1:3] if backward else shapes[:2]
+        if len(query_key) == 2 and all(
+            len(shape) >= 2 for shape in query_key
+        ):  # another library may have an operator of such a name
+            query, key = query_key
+            return (10.0 if backward else 4.0) * prod(query) * key[-2]
     return 0.0
