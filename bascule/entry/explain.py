@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from bascule.frontend.fx_pipeline.pipeline import FxRun
 
@@ -144,12 +145,16 @@ class Explanation:
     breaks: tuple[str, ...] = ()  # where Dynamo ended a graph before the function's end: the user's line and why
     # Group of counters -> counter -> what it gained: what the disk cache and the remote one did with traces, graphs and kernels.
     caches: dict[str, dict[str, int]] = field(default_factory=dict)
+    hooked: str | None = None  # who begins collectives between the graphs
 
     def __str__(self) -> str:
         graphs = [str(graph) for graph in self.graphs] or ["no graph was compiled"]
         if self.breaks:
             lines = [f"{_plural(len(self.breaks), 'graph break')} of Dynamo's", *(f"  {line}" for line in self.breaks)]
             graphs.append(_short("\n".join(lines)))
+        if self.hooked is not None:
+            why = "bascule.predict_collectives(step, model) predicts them"
+            graphs.append(f"collectives that {self.hooked} begins between the graphs are not told here: {why}")
         told = [
             f"{group}: " + ", ".join(f"{number} {what}" for what, number in gained.items())
             for group, gained in self.caches.items()
@@ -195,7 +200,17 @@ def explain(
         tuple(GraphExplanation.of(record) for record in watched.records),
         tuple(watched.breaks),
         {group: found for group, found in gained.items() if found},
+        _hooked(function),
     )
+
+
+def _hooked(function: Callable[..., Any]) -> str | None:
+    """Who begins collectives of a module besides its graphs."""
+    if not isinstance(function, torch.nn.Module) or not (dist.is_available() and dist.is_initialized()):
+        return None
+    from ..compat.tensors.data_parallel import buckets_of, sharded_units
+
+    return "DDP" if buckets_of(function) is not None else "FSDP2" if sharded_units(function) else None
 
 
 class Watched:

@@ -53,6 +53,20 @@ def test_ways(way, begins, collectives):
         assert str(told).startswith(f"{begins}: {collectives} collectives, ")
 
 
+def explained(rank, group):
+    warnings.simplefilter("ignore")
+    ids = torch.zeros(TINY.batch, TINY.length, dtype=torch.int64)
+    model = MODELS["llama"](TINY)
+    wrapped = torch.nn.parallel.DistributedDataParallel(model, process_group=group)
+    return [str(bascule.explain(each, ids)) for each in (model, wrapped)]
+
+
+def test_explain_tells_where_to_look():
+    for plain, wrapped in on_ranks(2, explained, seconds=200):
+        assert "predict_collectives" not in plain
+        assert "collectives that DDP begins between the graphs" in wrapped
+
+
 def in_small_buckets(rank, group, options):
     with patch.object(
         torch.distributed, "_DEFAULT_FIRST_BUCKET_BYTES", 100
