@@ -95,11 +95,13 @@ def predict_collectives(step: Callable[[], Any], model: Callable[..., Any]) -> P
 def play(timeline: Timeline, told: ProfiledStep, buckets: Buckets | None, units: list[ShardedUnit]) -> str:
     """Puts a step on the timeline, and says who begins its collectives."""
     hooked, after = told.split()
+    shared = [unit for unit in units if unit.ranks > 1]
     unusual = dict.fromkeys(name for each in (buckets, *units) if each is not None for name in each.unusual)
+    if len({unit.ranks for unit in shared}) > 1:
+        unusual["groups of several sizes"] = None
     if unusual:
         raise UnsupportedError(f"{LOCATION}: nothing is predicted with {', '.join(unusual)}")
     way = "compiled graphs"
-    shared = [unit for unit in units if unit.ranks > 1]
     if buckets is not None:
         way = "DDP"
         reducer = Reducer(buckets.ranks, buckets.first, buckets.most, buckets.views)
