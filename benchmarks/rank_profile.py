@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Span = tuple[float, float]  # us, from its start to its end
+MOST = 8  # collectives that are told one by one
 SOON = 20.0  # us: longer after its launch nothing begins on an idle stream
 
 
@@ -60,8 +61,7 @@ def communication(ran: Sequence[Ran], gather: Callable[[Any], list[Any]]) -> dic
     """Of the second of two steps, in ms. `gather` gives what all ranks have given it. `exposed_ms`: the communication beside which nothing else
     runs on this rank; `beside_copies_ms`: beside which copies do, and no kernel; `host_late_ms`: of the exposed, the host's, if launches are
     known."""
-    collectives = sorted((each for each in ran if each.is_collective), key=lambda each: each.start)
-    collectives = collectives[len(collectives) // 2 :]
+    collectives = _of_second_step(ran)
     together, at_once = _together(collectives, gather)
     work = [each for each in ran if each.computes]
     exposed = _without(together, [(each.start, each.end) for each in work])
@@ -77,6 +77,29 @@ def communication(ran: Sequence[Ran], gather: Callable[[Any], list[Any]]) -> dic
             length(_host_late(exposed, work, [s for s, soon in zip(together, at_once) if soon])) / 1e3
         )
     return told
+
+
+def most_exposed(ran: Sequence[Ran], gather: Callable[[Any], list[Any]]) -> list[dict[str, Any]]:
+    """Of the second of two steps, the collectives of which most is exposed: their number in the order in which they begin, the name of the
+    kernel, and in ms how long it took and how much of that nothing else ran beside."""
+    collectives = _of_second_step(ran)
+    together, _ = _together(collectives, gather)
+    work = [(each.start, each.end) for each in ran if each.computes]
+    told = [
+        {
+            "number": n,
+            "kernel": each.name.partition("(")[0],
+            "ms": length([span]) / 1e3,
+            "exposed_ms": length(_without([span], work)) / 1e3,
+        }
+        for n, (each, span) in enumerate(zip(collectives, together))
+    ]
+    return sorted((each for each in told if each["exposed_ms"]), key=lambda each: -each["exposed_ms"])[:MOST]
+
+
+def _of_second_step(ran: Sequence[Ran]) -> list[Ran]:
+    collectives = sorted((each for each in ran if each.is_collective), key=lambda each: each.start)
+    return collectives[len(collectives) // 2 :]
 
 
 def _together(collectives: Sequence[Ran], gather: Callable[[Any], list[Any]]) -> tuple[list[Span], list[bool]]:

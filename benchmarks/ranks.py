@@ -22,7 +22,7 @@ from torch.distributed.device_mesh import init_device_mesh
 
 from . import measure
 from .rank_models import ALIKE, MODELS, SIZES, TINY, WAYS, Size
-from .rank_profile import communication, ran_in
+from .rank_profile import Ran, communication, most_exposed, ran_in
 
 COMPILERS = ("eager", "inductor", "inductor_overlap", "bascule")
 PROFILED = 9  # steps, one by one
@@ -200,15 +200,17 @@ def _communication(step: Callable, ids: torch.Tensor) -> dict[str, Any]:
     """Of a step after another on this rank, in ms: collectives from when the last of their ranks has come, the part of them beside which nothing
     else runs, how much of that is since the host was late, and what this rank waits for others before; medians, and of the part the least and
     the most. Beside a host that is loaded the least is what the links do; what is the host's is not predicted."""
-    told = [_profiled(step, ids) for _ in range(PROFILED)]
+    ran = [_profiled(step, ids) for _ in range(PROFILED)]
+    told = [communication(each, _gathered) for each in ran]
     exposed = [one["exposed_ms"] for one in told]
     medians = {name: statistics.median(one[name] for one in told if name in one) for name in told[0]}
     if "host_late_ms" in medians:
         medians["exposed_by_links_ms"] = statistics.median(one["exposed_ms"] - one["host_late_ms"] for one in told)
-    return {**medians, "exposed_ms_range": [min(exposed), max(exposed)]}
+    least = ran[_gathered(exposed.index(min(exposed)))[0]]  # the first rank's, for all
+    return {**medians, "exposed_ms_range": [min(exposed), max(exposed)], "most_exposed": most_exposed(least, _gathered)}
 
 
-def _profiled(step: Callable, ids: torch.Tensor) -> dict[str, float]:
+def _profiled(step: Callable, ids: torch.Tensor) -> list[Ran]:
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as found:
@@ -218,7 +220,7 @@ def _profiled(step: Callable, ids: torch.Tensor) -> dict[str, float]:
             step(ids, read=False)
         torch.cuda.synchronize()
     events = found.profiler.kineto_results.events()  # type: ignore[union-attr]
-    return communication(ran_in(events), _gathered)
+    return ran_in(events)
 
 
 def _gathered(own: Any) -> list[Any]:

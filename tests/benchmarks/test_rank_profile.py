@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks.rank_profile import Ran, communication, ran_in
+from benchmarks.rank_profile import Ran, communication, most_exposed, ran_in
 
 EARLY = -1000.0
 
@@ -48,6 +48,15 @@ def test_a_collective_is_launched_late():
     assert (found["exposed_ms"], found["host_late_ms"]) == pytest.approx((0.050, 0.050))
     queued = told(kernel(0, 40), gather(50, 100, launched=20), kernel(100, 150, launched=25))
     assert (queued["exposed_ms"], queued["host_late_ms"]) == pytest.approx((0.050, 0))
+
+
+def test_those_that_are_most_exposed():
+    """The first is beside a kernel."""
+    before = [gather(-900 + 20 * n, -890 + 20 * n) for n in range(3)]
+    ran = [*before, kernel(0, 50), gather(10, 20), gather(50, 90), gather(100, 110)]
+    told = most_exposed(ran, lambda own: [own])
+    assert [(each["number"], each["ms"], each["exposed_ms"]) for each in told] == [(1, 0.04, 0.04), (2, 0.01, 0.01)]
+    assert told[0]["kernel"] == "ncclDevKernel_AllGather_RING_LL"
 
 
 def test_at_the_end_nothing_computes_next():
