@@ -205,7 +205,9 @@ def _communication(step: Callable, ids: torch.Tensor) -> dict[str, Any]:
     exposed = [one["exposed_ms"] for one in told]
     medians = {name: statistics.median(one[name] for one in told if name in one) for name in told[0]}
     if "host_late_ms" in medians:
-        medians["exposed_by_links_ms"] = statistics.median(one["exposed_ms"] - one["host_late_ms"] for one in told)
+        medians["exposed_by_links_ms"] = statistics.median(
+            one["exposed_ms"] - one.get("host_late_ms", 0.0) for one in told
+        )
     least = ran[_gathered(exposed.index(min(exposed)))[0]]  # the first rank's, for all
     return {**medians, "exposed_ms_range": [min(exposed), max(exposed)], "most_exposed": most_exposed(least, _gathered)}
 

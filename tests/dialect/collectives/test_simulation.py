@@ -86,3 +86,24 @@ def test_beside_products_is_the_mean():
     filling = {1: Filling(4.0, 10, 2.0), 2: Filling(4.0, 30, 4.0)}
     times = Times([0, 6.0, 8.0], {0: 10.0}, 1.1, filling, blocks=20, multiprocessors=100)
     assert times.overlapped() == {0: pytest.approx(11 + (2 + 0) / 2)}
+
+
+def test_a_copy_before_a_collective_is_no_communication():
+    """Of 3 beside 2 of a kernel: 1 is left, in which nothing is exposed; then 4 are."""
+    times = Times([0, 2.0, 0], {0: 4.0}, copies={0: 3.0})
+    told = predict(range(3), started((0, 2)), times)
+    assert (told.compute, told.exposed, told.communication, told.step) == pytest.approx((3, 4, 4, 7))
+
+
+def test_copies_go_on_beside_the_collective_before():
+    """The second's copy of 3 is done beside the first, of 5."""
+    times = Times([0, 0, 1.0, 0], {0: 5.0, 1: 2.0}, copies={1: 3.0})
+    found = started((0, 8), (1, 3))
+    told = predict(range(4), found, times)
+    assert (told.compute, told.exposed, told.step) == pytest.approx((1, 6, 7))
+
+
+def test_what_runs_beside_a_copy_within_the_memory_is_told_apart():
+    times = Times([0, 2.0, 3.0, 0], {0: 9.0}, moves={2})
+    told = predict(range(4), started((0, 3)), times)
+    assert (told.compute, told.beside_moves, told.exposed) == pytest.approx((5, 3, 4))
