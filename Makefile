@@ -46,7 +46,7 @@ test-all: lint lit
 	$(WHOLE) $(BIN)/python -m pytest tests $(WORKERS)
 
 # Of each file below the folders that PyTorch's versions differ for, every sixth test.
-SMOKE := aliasing cache compiled compiler cudagraphs debugging entry export frontend lowering/triton/kernels models reporting runtime targets tools wrapper
+SMOKE := aliasing cache compiled compiler cudagraphs debugging entry export frontend lowering/triton/kernels models ranks reporting runtime targets tools wrapper
 smoke: $(READY)
 	$(BIN)/python -m pytest $(SMOKE:%=tests/%) --every=6 $(WORKERS)
 
