@@ -19,6 +19,7 @@ from ..last_words import named
 from ..mlir import ir, passmanager
 from . import registry
 from .base import Pass
+from .kept_checks import checks_kept
 from .stages import check_signatures, require
 from .upstream import refusal
 
@@ -38,7 +39,9 @@ class UpstreamPass:
         return _nested([self])
 
     def run(self, module: ir.Module) -> None:
-        passmanager.PassManager.parse(f"builtin.module({self.spelling()})").run(module.operation)
+        manager = passmanager.PassManager.parse(f"builtin.module({self.spelling()})")
+        with checks_kept(module) if self.name != "cse" else nullcontext():  # `cse` folds nothing
+            manager.run(module.operation)
 
 
 guards.install()

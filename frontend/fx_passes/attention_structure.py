@@ -51,7 +51,7 @@ class Softmax:
         reduced = (total.target, largest.target) == (aten.sum.dim_IntList, aten.amax.default)
         if not reduced or (total.args[0], largest.args[0]) != (power, scores):
             return None
-        if any([dim % (last + 1) for dim in each.args[1]] != [last] for each in (total, largest)):
+        if last < 0 or any([dim % (last + 1) for dim in each.args[1]] != [last] for each in (total, largest)):
             return None
         return Softmax(scores, node)
 
@@ -134,7 +134,7 @@ def sums_batch(reader: Node) -> bool:
     if reader.target is not aten.sum.dim_IntList:
         return False
     rank = len(reader.args[0].meta["val"].shape)
-    return [dim % rank < rank - 2 for dim in reader.args[1]] == [True]
+    return rank > 2 and [dim % rank < rank - 2 for dim in reader.args[1]] == [True]
 
 
 def made_of_numbers(nodes: Sequence[Node]) -> list[Node]:

@@ -19,6 +19,7 @@ print("it went on")
 """
 CALLS = {
     "index": "x[i] * 2",
+    "index of a constant": "x[torch.full_like(i, {index})] * 2",
     "embedding": "F.embedding(i, x) * 2",
     "index_add": "x.index_add(0, i, x[:3])",
     "index_reduce": "x.index_reduce(0, i, x[:3], 'amax')",
@@ -31,7 +32,8 @@ OF_ELEMENTS = ("binary_cross_entropy", "bernoulli", "normal")
 
 
 def ran(name: str, **values: float) -> subprocess.CompletedProcess:
-    text = RUN.format(call=CALLS[name], **{"index": 2, "element": 0.5, **values})
+    given = {"index": 2, "element": 0.5, **values}
+    text = RUN.format(call=CALLS[name].format(**given), **given)
     return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
 
 

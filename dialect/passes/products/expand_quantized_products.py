@@ -11,7 +11,7 @@ from ...ir.attribute_names import FUSED, PARTIAL_SUMS
 from ...ir.attributes import i64
 from ...ir.functions import replace_extern_calls
 from ...ir.shapes import constant, expr, index_map, shape_of
-from ...ir.types import rounding_mode, to_nearest_even
+from ...ir.types import rounding_mode, scalar_type, to_nearest_even
 from ...mlir import affine, arith, ir
 from ...remarks.attribute import add_remark, place
 from ...remarks.record import MISSED, PASSED, Remark
@@ -85,8 +85,8 @@ class _Expansion:
 
     @property
     def wide(self) -> ir.Type:
-        """The type that is summed in."""
-        return self.element if isinstance(self.element, ir.IntegerType) else ir.F32Type.get()
+        """The type that is summed in; integers have the low bits of their sum, with a sign or without."""
+        return scalar_type(self.element) if isinstance(self.element, ir.IntegerType) else ir.F32Type.get()
 
     def build(self) -> ir.Value:
         """Makes it at the insertion point."""
@@ -102,15 +102,15 @@ class _Expansion:
         for scale in product.scales:
             value = _multiplied(value, self._wide(_broadcast(scale, at)))
         if product.added is not None and product.added_factor != 0:
-            value = arith.addf(value, self._scaled(self._wide(_broadcast(product.added, at)), product.added_factor))
-        return value if self.element == self.wide else arith.truncf(self.element, value, **self.rounding)
+            value = _sum(value, self._scaled(self._wide(_broadcast(product.added, at)), product.added_factor))
+        return arith.truncf(self.element, value, **self.rounding) if self.element.width < self.wide.width else value
 
     def _terms(self, at: list[ir.Value], k: ir.Value) -> ir.Value:
         if self.period == 1:
             return self._term(at, k)
         d0 = ir.AffineExpr.get_dim(0)
         places = [affine.apply(index_map(1, [d0 * self.period + number]), [k]) for number in range(self.period)]
-        return reduce(arith.addf, [self._term(at, place) for place in places])
+        return reduce(_sum, [self._term(at, place) for place in places])
 
     def _term(self, at: list[ir.Value], k: ir.Value) -> ir.Value:
         *batch, row, column = at
@@ -131,11 +131,20 @@ class _Expansion:
         return arith.extsi(self.wide, value) if is_integer else arith.extf(self.wide, value)
 
     def _scaled(self, value: ir.Value, factor: int | float) -> ir.Value:
-        return value if factor == 1 else arith.mulf(value, arith.constant(self.wide, float(factor)))
+        if factor == 1:
+            return value
+        if not isinstance(self.wide, ir.IntegerType):
+            return arith.mulf(value, arith.constant(self.wide, float(factor)))
+        half = 1 << (self.wide.width - 1)  # a factor counts by its low bits
+        return arith.muli(value, arith.constant(self.wide, (int(factor) + half) % (2 * half) - half))
 
 
 def _multiplied(x: ir.Value, y: ir.Value) -> ir.Value:
     return arith.muli(x, y) if isinstance(x.type, ir.IntegerType) else arith.mulf(x, y)
+
+
+def _sum(x: ir.Value, y: ir.Value) -> ir.Value:
+    return arith.addi(x, y) if isinstance(x.type, ir.IntegerType) else arith.addf(x, y)
 
 
 def _broadcast(value: ir.Value, at: list[ir.Value]) -> ir.Value:

@@ -90,7 +90,7 @@ class Axes:
         if not self.dims:  # one element
             value = element(self.place(at, []))
             if kind == "welford":
-                return [value, value.like(0), value.like(1)]
+                return [value, value - value, value.like(1)]  # NaN for what is not finite
             return [Scalar.constant(0, torch.int64)] if kind in POSITION_KINDS else [value]
         values = builders.reduce(
             kind, self.sizes, scalar_type(dtype), lambda inner: element(self.place(at, inner)).value
