@@ -1,7 +1,7 @@
 """Clamps that a lowering asserts at (`bascule.checked`), hidden from MLIR's folders while a pass of its own runs.
 
-A folder would replace the clamp of a constant, and what eager refuses would be another element; and it puts constants second, where the assertion
-looks for the end that the dimension has. A cast of two operands to one, which MLIR merges and drops as it does any pure op, folds into nothing.
+A folder would replace the clamp of a constant, and what eager refuses would be another element; and it puts constants second, where the
+assertion looks for the end that the dimension has. A cast of two operands to one, which MLIR merges and drops as a pure op, folds into nothing.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,10 @@ from ..mlir import ir
 
 _CLAMP = "bascule.clamp"  # on the cast: the name of the op it stands for
 _CAST = "builtin.unrealized_conversion_cast"
-_LOWER = {"arith.minsi": "arith.maxsi", "arith.minimumf": "arith.maximumf"}  # the other clamp that a checked one may follow
+_LOWER = {
+    "arith.minsi": "arith.maxsi",
+    "arith.minimumf": "arith.maximumf",
+}  # the other clamp that a checked one may follow
 _SOLE = "arith.maximumf"  # the one that is checked alone
 
 
@@ -46,11 +49,8 @@ def _replaced(op: ir.Operation, name: str) -> None:
 
 def _settled(op: ir.Operation) -> bool:
     """Replaces a clamp that leaves a constant as it is."""
-    numbers = [_number(value) for value in op.operands]
-    if None in numbers:
-        return False
-    x, end = numbers
-    if not (x >= end if op.attributes[_CLAMP].value in _LOWER.values() else x <= end):
+    x, end = (_number(value) for value in op.operands)
+    if x is None or end is None or not (x >= end if op.attributes[_CLAMP].value in _LOWER.values() else x <= end):
         return False
     op.results[0].replace_all_uses_with(op.operands[0])
     op.erase()

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from bascule.compat.operators.schemas import OpOverload
+from bascule.compat.tensors.pytree import tree_leaves
 
 from ..fx.trace_context import known
 
@@ -34,6 +35,15 @@ def _of_rows(x: Tensor, matrix: Tensor, *_: Any, **__: Any) -> bool:
     return x.dim() <= 1 and (known(x.numel() == 1) or known(x.numel() == matrix.shape[0]))
 
 
+def _floats(x: Tensor, *_: Any, **__: Any) -> bool:
+    return x.dtype.is_floating_point or x.dtype.is_complex
+
+
+def _alike(*args: Any, **_: Any) -> bool:
+    """The decomposition promotes tensors of different dtypes otherwise than ATen, which lets those of some dimension decide."""
+    return len({x.dtype for x in tree_leaves(args) if isinstance(x, Tensor)}) <= 1
+
+
 def _positive(x: Tensor, p: int) -> bool:
     return p >= 1
 
@@ -56,7 +66,10 @@ _TAKEN: dict[OpOverload, Callable[..., bool]] = {
     aten.soft_margin_loss.default: _like_sizes,
     aten.mv.default: _one_dtype,
     aten.linalg_cross.default: _one_dtype,
+    aten._softmax.default: _floats,
+    aten._log_softmax.default: _floats,
     aten.addmv.default: _of_rows,
+    aten.block_diag.default: _alike,
     aten.isin.Tensor_Tensor: _sorted_dtypes,
     aten.isin.Tensor_Scalar: _sorted_dtypes,
     aten.isin.Scalar_Tensor: _sorted_dtypes,

@@ -1,6 +1,8 @@
 """Several threads, and processes made by fork."""
 
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -93,3 +95,21 @@ def test_compiled_code_runs_and_compiles_after_a_fork():
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     torch.testing.assert_close(compiled(x), expected)
+
+
+DAEMON = """
+import os
+import torch
+
+for descriptor in {closed}:
+    os.close(descriptor)
+got = torch.compile(lambda x: x.sin() * {factor} + 7, backend="bascule", options={{"on_error": "raise"}})(torch.ones(3))
+os._exit(0 if torch.allclose(got, torch.ones(3).sin() * {factor} + 7) else 1)
+"""
+
+
+@pytest.mark.parametrize("closed", [(0, 1, 2), (2,), (0,)])
+def test_a_daemon_without_standard_streams_compiles(closed):
+    """A file that LLVM opens in the place of one of these is never closed."""
+    text = DAEMON.format(closed=closed, factor=2 + len(closed))
+    assert subprocess.run([sys.executable, "-c", text], timeout=120, check=False).returncode == 0

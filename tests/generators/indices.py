@@ -93,7 +93,7 @@ class Indexed:
 
 
 def _result(function: Callable, x: Tensor, i: Tensor) -> Tensor | str:
-    """What it returns, or how it refuses."""
+    """The result, or the refusal."""
     try:
         return function(x.clone(), i.clone())
     except Exception as error:  # each operator has its own, and the interpreter one for all

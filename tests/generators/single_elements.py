@@ -30,7 +30,7 @@ BEFORE = ("", "", "x = x * 1", "x = x.mean()", "x = x.sum(0)", "x = x.reshape(()
 
 @dataclass(frozen=True)
 class Single:
-    """`before`, then `step`, of `x` of `shape`, whose elements are `values` in turn; `i` and `z` are zeros, of one element and as many as `x`."""
+    """`before`, then `step`, of `x` of `shape`, whose elements are `values` in turn; `i` is a zero, `z` one for each element."""
 
     before: str
     step: str

@@ -177,10 +177,6 @@ def lerp(start: Scalar, end: Scalar, weight: Scalar) -> Scalar:
     return select(weight.abs() < 0.5, start + weight * difference, end - difference * (1.0 - weight))
 
 
-def ldexp(x: Scalar, exponent: Scalar) -> Scalar:
-    return x * exponent.call("math.exp2")
-
-
 # Eager's kernels of these read a number in the dtype that they compute in.
 PRODUCTS: dict[str, Emit] = {
     "mul.Tensor": lambda a, b: a * b,
@@ -200,7 +196,6 @@ BINARY: dict[str, Emit] = {
     "max.other": Scalar.maximum,
     "min.other": Scalar.minimum,
     "hypot.default": hypot,
-    "ldexp.Tensor": ldexp,
     "logaddexp.default": logaddexp,
     "logaddexp2.default": logaddexp2,
     "xlogy.Tensor": xlogy,

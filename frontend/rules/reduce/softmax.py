@@ -10,14 +10,14 @@ from ...conversion.context import Conversion
 from ...conversion.registry import rule
 from ..support.axes import Axes
 from ..support.operands import dtype_of_result, finish, read, temporary, tensor_dtype
-from ..support.requirements import require_dtype
+from ..support.requirements import require, require_dtype
 from ..support.scalars import Scalar, opmath, select
 from .reductions import same
 
 
 def _maximum(c: Conversion, x: ir.Value, dim: int) -> tuple[Axes, ir.Value]:
     """The axes along `dim`, and the maximum there, in f32 for narrower floats."""
-    tensor_dtype(x)
+    require(tensor_dtype(x).is_floating_point, "a softmax of floats")
     inside = opmath(dtype_of_result(c))
     axes = Axes.of(x, dim, keepdim=True)
     return axes, axes.kept(inside, lambda at: axes.reduce("max", at, same, inside, inside)[0])

@@ -17,12 +17,18 @@ from bascule.dialect.errors import CompilerError
 from ...threads import start
 from .c_api import Handle, mlir, text
 
+_LAST_STANDARD = 2  # standard error
 _SIGACTION_BYTES = 256  # at least those of the C library's `struct sigaction`: 152 on x86-64
 
 
 def object_file(engine: Handle) -> bytes:
     """The code of `engine`, compiled, as an ELF file. Raises `CompilerError` where LLVM writes none, `OSError` where there are no file
     descriptors left."""
+    with _beyond_standard():
+        return _through_pipe(engine)
+
+
+def _through_pipe(engine: Handle) -> bytes:
     reading, writing = os.pipe()
     try:
         content = start(partial(_read_all, reading))  # at the same time: a pipe holds 64 KiB
@@ -37,6 +43,21 @@ def object_file(engine: Handle) -> bytes:
     if not found:
         raise CompilerError("the JIT writes no object file")
     return found
+
+
+@contextmanager
+def _beyond_standard() -> Iterator[None]:
+    """Descriptors that are opened inside are none of the first three, which LLVM never closes: a daemon may have closed them, and would wait for
+    the end of the pipe for ever."""
+    held = []
+    try:
+        while (descriptor := os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)) <= _LAST_STANDARD:
+            held.append(descriptor)
+        os.close(descriptor)
+        yield
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
 
 
 def _read_all(descriptor: int) -> bytes:
