@@ -1,12 +1,13 @@
 """Inputs that do not begin at a multiple of 16 bytes. Kernels are compiled for ones that do."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from ..boxed import Boxed
 from .extents import extent
+from .returned_views import view_of
 
 ALIGNMENT = 16  # bytes: the widest load; `lowering/program/alignment.py` counts on it
 
@@ -23,7 +24,8 @@ def aligned(tensor: torch.Tensor) -> torch.Tensor:
 def realigned(call: Boxed, args: list[Any], *, checked: Sequence[int], written: Sequence[int]) -> Sequence[Any]:
     """`call(args)` with aligned copies of the arguments of numbers `checked` where these are not aligned.
 
-    What `call` writes to arguments of numbers `written` is copied back. An output that is a copy is given as the argument it was made of.
+    What `call` writes to arguments of numbers `written` is copied back. An output that is a copy is given as the argument it was made of, and
+    one that lies in a copy as the same part of that: AOTAutograd asks it for its place.
     """
     given = list(args)
     for number in checked:
@@ -34,4 +36,18 @@ def realigned(call: Boxed, args: list[Any], *, checked: Sequence[int], written: 
     for number in written:
         if used[number] is not given[number]:
             given[number].data.copy_(used[number])  # no version of its own, as a kernel's write
-    return tuple(own.get(id(output), output) for output in outputs)
+    copies = {new.untyped_storage().data_ptr(): old for new, old in zip(used, given) if new is not old}
+    return tuple(own[id(output)] if id(output) in own else _in_its_argument(output, copies) for output in outputs)
+
+
+def _in_its_argument(output: Any, copies: Mapping[int, torch.Tensor]) -> Any:
+    """`output`, or if it lies in one of `copies` (by their addresses), which begin at the first byte of these, the same part of the argument."""
+    strided = isinstance(output, torch.Tensor) and output.layout is torch.strided
+    argument = copies.get(output.untyped_storage().data_ptr()) if strided else None
+    if argument is None:
+        return output
+    if output.dtype == argument.dtype:
+        return view_of(argument, output.shape, output.stride(), output.storage_offset())
+    place = argument.storage_offset() * argument.itemsize // output.itemsize + output.storage_offset()
+    other = torch.empty(0, dtype=output.dtype, device=output.device)
+    return other.set_(argument.untyped_storage(), place, output.shape, output.stride())

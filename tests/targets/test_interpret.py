@@ -29,6 +29,22 @@ def test_of_dynamic_sizes(name):
     check(name, compiled(function, dynamic=True), inputs)
 
 
+@pytest.mark.parametrize("begin", [0, 1, 3, 4])
+def test_views_of_inputs_that_begin_anywhere(begin):
+    """Kernels read an aligned copy; what is returned of the input is the input's, in the place where it lies."""
+
+    def function(x):
+        return x.chunk(2)[0], x[1:], x.view(-1, 2).t(), x.cumsum(0)
+
+    memory = torch.randn(40)
+    call = compiled(function, dynamic=True)
+    for count in (30, 34):
+        x = memory[begin : begin + count]
+        for got, want in zip(call(x), function(x), strict=True):
+            torch.testing.assert_close(got, want)
+            assert got.storage_offset() == want.storage_offset()
+
+
 def test_one_compile_serves_many_sizes():
     call = compiled(lambda x: torch.softmax(x, -1) * x.shape[0], dynamic=True)
     for rows, columns in ((2, 3), (64, 33), (5, 5000)):

@@ -169,6 +169,23 @@ def test_outputs_that_are_arguments_stay_what_they_are():
     assert got[0] is x and got[1] is y and torch.equal(x, want) and torch.equal(got[2], want * 2)
 
 
+def test_outputs_that_lie_in_arguments_lie_there_still():
+    memory = torch.randn(12)
+    x = memory[1:9].view(2, 4)
+
+    def call(args):
+        (x,) = args
+        args.clear()
+        assert x.data_ptr() % 16 == 0
+        return x.t()[1:, :1], x.view(torch.int32)[1], x[0], x * 2
+
+    got = realigned(call, [x], checked=[0], written=[])
+    for output, want in zip(got, (x.t()[1:, :1], x.view(torch.int32)[1], x[0], x * 2), strict=True):
+        assert torch.equal(output, want) and output.stride() == want.stride()
+        assert output.storage_offset() == want.storage_offset()
+    assert all(output.untyped_storage().data_ptr() == memory.data_ptr() for output in got[:3])
+
+
 def test_an_arena_is_freed_before_what_is_made_after_it():
     """Not one that is kept between calls, and not before the last kernel that reads it."""
 
