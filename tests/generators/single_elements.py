@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 
 from tests.generators.elementwise import differences
 
-SHAPES = ((), (), (1,), (1, 1), (3, 1), (1, 3), (0,), (2, 0), (0, 2))
+SHAPES = ((), (), (1,), (1, 1), (3, 1), (1, 3), (0,), (2, 0), (0, 2), (0, 2, 3))
 VALUES = (float("nan"), float("inf"), -float("inf"), 1.5, -0.0, -2.0)
 DTYPES = ("float32", "float32", "float64", "bfloat16", "int64", "uint8", "bool")
 STEPS = """

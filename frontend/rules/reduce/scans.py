@@ -70,7 +70,7 @@ def extremes(c: Conversion, kind: str, x: ir.Value, dim: int) -> list[ir.Value]:
         as_bytes = torch.uint8
         sizes = c.result_sizes[0]
         byte_type = shapes.tensor_type(sizes, element_type(as_bytes))
-        if not sizes:
+        if not sizes or 0 in map(shapes.constant, sizes):
             values = c.compute(lambda at: read(x, at).value)
         else:
             running = builders.scan(kind + "u", dim, byte_type, sizes, lambda at: read(x, at).to(as_bytes).value)
