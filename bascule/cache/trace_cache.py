@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.fx import GraphModule, Node
@@ -25,7 +25,6 @@ from bascule.runtime.packages.container import pack
 
 from ..compat.graphs.dynamo import config as dynamo_config
 from ..compiled.compiled_graph import NotSerializable
-from ..cudagraphs.cudagraphify import Replays
 from ..options import Options
 from ..reporting.compile_record import Record
 from ..reporting.counters import count
@@ -38,6 +37,9 @@ from .stores.recorded import record
 from .trace_bundle import share, shared
 from .trace_entry import EntryWriter, Lines, MissingGraph, TraceReader
 from .versions import versions
+
+if TYPE_CHECKING:
+    from ..cudagraphs.cudagraphify import Replays
 
 FORMAT = 7  # of entries, and of what a key covers
 VARIANTS = 8  # entries of one key, with different guards
@@ -75,7 +77,7 @@ class Traces:
     options: Options
     table: Callable[[], dict]
     on_record: Callable[[Record], None] | None
-    replays: Replays | None = None
+    replays: "Replays | None" = None
     key: str = field(default="", init=False)
     variant: int = field(default=0, init=False)  # where the entry belongs on this machine
     shared_variant: int = field(default=0, init=False)  # and in the remote cache, where others have put theirs

@@ -4,7 +4,7 @@ Nothing here needs a compiler.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.fx import Node
@@ -14,14 +14,11 @@ from bascule.frontend.graph_split.split_point import Cut
 from bascule.runtime import load
 from bascule.runtime.boxed import Boxed
 from bascule.runtime.cudagraphs.recording import Direction
-from bascule.runtime.cudagraphs.replayed import Replayed
 from bascule.runtime.memory.placed_constants import placed
 from bascule.runtime.packages.graph_loader import GraphReader
 
 from ..compiled.compiled_graph import NotSerializable
 from ..compiled.serialized import SerializedSplit, Writer
-from ..cudagraphs.cudagraphify import Replays
-from ..cudagraphs.serialized import SerializedReplay
 from ..options import Options
 from ..reporting.compile_record import Record
 from ..reporting.counters import count
@@ -30,6 +27,9 @@ from ..reporting.graph_summary import count_summary
 from .disk.entry_paths import GRAPHS
 from .graph_entry import SerializedGraph, read
 from .stores.backed_store import store_of
+
+if TYPE_CHECKING:
+    from ..cudagraphs.cudagraphify import Replays
 
 
 class Lines:
@@ -85,7 +85,7 @@ class MissingGraph(Exception):
 class TraceReader(GraphReader):
     """Makes the graphs of an entry, `direction` by direction. `nodes`: of Dynamo's graph here; `records`: of the graphs that were made."""
 
-    def __init__(self, options: Options, nodes: Sequence[Node], blobs: Mapping[str, bytes], replays: Replays | None):
+    def __init__(self, options: Options, nodes: Sequence[Node], blobs: Mapping[str, bytes], replays: "Replays | None"):
         super().__init__(blobs)
         self.options, self.nodes, self.replays = options, nodes, replays
         self.records: list[Record] = []
@@ -127,6 +127,10 @@ class TraceReader(GraphReader):
         self.records.append(record)
         if self.replays is None or told["replay"] is None:
             return call
+        from bascule.runtime.cudagraphs.replayed import Replayed
+
+        from ..cudagraphs.serialized import SerializedReplay
+
         replay = SerializedReplay.of(told["replay"], name, self._direction, self.nodes, constants)
         call = self.replays.restored(call, replay, self._direction, record)
         self._replayed |= isinstance(call, Replayed)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import torch
 
@@ -20,7 +20,6 @@ from bascule.runtime.modules.rank_states import compiling
 from ..compat.graphs.dynamo import config
 from ..compiled.compiled_graph import CompiledGraph, NotSerializable
 from ..compiled.deferred import once_finished
-from ..cudagraphs.cudagraphify import Replay, Replays
 from ..options import Options
 from ..reporting.compile_record import Record
 from ..reporting.logs import cudagraphs, timed
@@ -32,11 +31,14 @@ from .fx_passes import fx_pipeline
 from .gc_pause import collections_paused
 from .prepare_graph import prepared
 
+if TYPE_CHECKING:
+    from ..cudagraphs.cudagraphify import Replay, Replays
+
 
 class Shared(TypedDict):
     """The state that the graphs of one name share: see `compile_autograd_graph`."""
 
-    replays: Replays | None
+    replays: "Replays | None"
     weights: WeightInputs | None
     passes: FxPipeline
     tiers: Tiers | None
@@ -61,7 +63,7 @@ def compile_autograd_graph(
     is_backward: bool,
     is_inference: bool,
     joint: bool = True,
-    replays: Replays | None = None,
+    replays: "Replays | None" = None,
     static_inputs: Sequence[int] | None = None,
     weights: WeightInputs | None = None,
     passes: FxPipeline | None = None,
@@ -119,7 +121,7 @@ def _compiled(
     name: str,
     direction: Direction,
     on_record: Callable[[Record], None] | None,
-    replay: Replay | None,
+    replay: "Replay | None",
     tiers: Tiers | None,
 ) -> CompiledGraph:
     """`gm` compiled; with the option `tiers` run by operators until that is finished. An inference, which is no pair, has tiers of its own."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
@@ -20,7 +20,6 @@ from ..aliasing.storage_offset_guard import at_places, places_of
 from ..cache.graph_cache import Slot, slot_for
 from ..compiled.compiled_graph import UNKNOWN, CompiledGraph
 from ..compiled.deferred import FinishedAtFirstCall, once_finished, unless_refused
-from ..cudagraphs.cudagraphify import Replay
 from ..debugging.reproducer_ir import Snapshot, compiler_error
 from ..dialect.interrupts import pass_on
 from ..dialect.ir import context
@@ -31,13 +30,8 @@ from ..dialect.passes.pipeline import Observer
 from ..dialect.passes.stages import require_program
 from ..dialect.steering.asking import steered_by
 from ..errors import CompilerError, UnsupportedError, UserError
-from ..manifest.manifest import dump_manifest, manifest_of
 from ..options import Options
 from ..pipelines import pipeline_for
-from ..replay.edits import edits_of
-from ..replay.failures import failure_of_edit
-from ..replay.keep_inputs import keeping_inputs
-from ..replay.replayed import run_from_edited
 from ..reporting.compile_record import Record
 from ..reporting.device_warnings import subjects_of, warn_about
 from ..reporting.graph_summary import count_summary
@@ -49,11 +43,12 @@ from ..targets.base import Compiled, Target
 from ..targets.placement import placement_of
 from ..targets.select import target_for
 from ..tiers.background import checkpoint
-from ..tiers.operators import as_operators
 from .fallback import run_otherwise
 from .held_outputs import take_held_outputs, with_held_outputs
-from .planned_programs import taken
 from .whole_or_split import whole_or_split
+
+if TYPE_CHECKING:  # what few compiles need is imported where it is called: modules take a first step's time
+    from ..cudagraphs.cudagraphify import Replay
 
 
 def compile_graph(
@@ -63,7 +58,7 @@ def compile_graph(
     *,
     name: str = "graph",
     on_record: Callable[[Record], None] | None = None,
-    replay: Replay | None = None,
+    replay: "Replay | None" = None,
     direction: str = "inference",
 ) -> CompiledGraph:
     """Compiles `gm`, a functional graph of ATen operators as AOTAutograd makes it.
@@ -106,7 +101,7 @@ def _whole_or_parts(
     options: Options,
     record: Record,
     on_record: Callable[[Record], None] | None,
-    replay: Replay | None,
+    replay: "Replay | None",
 ) -> tuple[CompiledGraph, list[Record]]:
     """`gm` compiled, or what runs it otherwise; and the records of its parts, if it was split. See `compile_graph`."""
     name, direction = record.name, record.direction
@@ -187,6 +182,8 @@ def _through_stages(
 def _raise_as_told(way: _Way, error: Exception) -> NoReturn:
     """Raises `error` of a stage if its user can do something about it, or a graph that is split; else it is a bug of ours, with a reproducer."""
     if way.edited is not None:
+        from ..replay.failures import failure_of_edit
+
         raise failure_of_edit(error, way.edited, way.record.running) from error
     if (
         isinstance(error, UnsupportedError) and not way.record.lowering
@@ -247,13 +244,16 @@ def _lowered(
     options, record = way.options, way.record
     with steered_by(options.hooks):
         record.module = module = _passed(way, target)
-    way.keep = partial(keeping_inputs, module=module, constants=held, record=record)
     record.lowering = True
     if options.max_autotune and way.edited is None:
         from ..autotuning.kernels import tune
 
         tune(module, target, record)
     if options.dump is not None:
+        from ..manifest.manifest import manifest_of
+        from ..replay.keep_inputs import keeping_inputs
+
+        way.keep = partial(keeping_inputs, module=module, constants=held, record=record)
         record.manifest = manifest_of(module, record)
     kernels = target.compile(module, record)
     checkpoint()
@@ -273,7 +273,11 @@ def _passed(way: _Way, target: Target) -> ir.Module:
     record, options, module = way.record, way.options, way.record.module
     assert module is not None
     source = "" if options.dump is None and options.replay is None else digest_of(module.operation.get_asm())
-    planned = None if options.memory_budget is None or record.is_watched else taken(module, way.pipeline)
+    planned = None
+    if options.memory_budget is not None and not record.is_watched:
+        from .planned_programs import taken
+
+        planned = taken(module, way.pipeline)
     if planned is not None:
         module, record.seconds = planned.module, record.seconds | planned.seconds
     identify(module, record.name, record.direction, record.compile_id)
@@ -284,6 +288,9 @@ def _passed(way: _Way, target: Target) -> ir.Module:
         observers = [*_tuners(target, record), record.observe, lambda *_: checkpoint()]
         way.pipeline.run(module, verify=options.verify or None, observers=observers, subject=record.name)
     else:
+        from ..replay.edits import edits_of
+        from ..replay.replayed import run_from_edited
+
         edits = edits_of(options.replay, record.name, source)
         way.edited = edits.place
         module = run_from_edited(module, source, way.pipeline, edits, record)
@@ -303,7 +310,11 @@ def _tuners(target: Target, record: Record) -> list[Observer]:
 
 def _with_operators(graph: CompiledGraph, way: _Way, device: torch.device) -> CompiledGraph:
     """`graph`, and what runs it until it is finished, if that is asked for."""
-    return replace(graph, meanwhile=as_operators(way.gm, way.options, device)) if way.options.tiers else graph
+    if not way.options.tiers:
+        return graph
+    from ..tiers.operators import as_operators
+
+    return replace(graph, meanwhile=as_operators(way.gm, way.options, device))
 
 
 def _finished(
@@ -322,7 +333,10 @@ def _finished(
             stored = slot.store(record.wrapper, finished, record.summary)
     with record.stage("load"):
         loaded = way.kept(load(record.wrapper, finished.kernels, constants, file=file))
-    dump_manifest(record, finished.kernels)
+    if record.manifest is not None:
+        from ..manifest.manifest import dump_manifest
+
+        dump_manifest(record, record.manifest, finished.kernels)
     return loaded, stored
 
 

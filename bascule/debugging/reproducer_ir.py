@@ -9,7 +9,6 @@ from pathlib import Path
 from torch.fx import GraphModule
 
 from ..dialect.failures.culprits import Failure, failure_of
-from ..dialect.failures.reproducers import for_stage, specs
 from ..dialect.interrupts import pass_on
 from ..dialect.mlir import ir
 from ..dialect.passes import Pipeline
@@ -18,7 +17,6 @@ from ..errors import CompilerError, UnsupportedError
 from ..options import Options
 from ..reporting.compile_record import Record, log, text_of
 from ..reporting.dump_files import fresh_folder, written
-from .fx_source import source_of_graph
 
 
 @dataclass
@@ -60,10 +58,14 @@ def compiler_error(
     if record.lowering and record.module is not None:
         text, command = text_of(record.module), replay_of(record.running)
     elif snapshot is not None:
+        from ..dialect.failures.reproducers import specs
+
         hooks = [] if options.hooks is None else [f"--load-hooks={specification(type(options.hooks))}"]
         loads = [*(f"--load-pass={spec}" for spec in specs(pipeline.stages)), *hooks]
         text, command = snapshot.text(), ["bascule-opt", *loads, f"--pass-pipeline={pipeline}"]
     else:  # nothing was imported
+        from .fx_source import source_of_graph
+
         text = f"# RUN: bascule-import %s:graph\n{_comment('#', error)}\n{source_of_graph(gm)}"
         path = _write(options, f"{record.name}.py", text)
         return whose(reproducer=path, command=f"bascule-import {path}:graph")
@@ -82,6 +84,8 @@ def _local(
     A compile keeps no IR between its passes: those before the failure run once more, and may only do what they did."""
     if failure is None or snapshot is None:
         return None
+    from ..dialect.failures.reproducers import for_stage
+
     stage = pipeline.stages[failure.number]
     try:
         text = snapshot.after(Pipeline(pipeline.stages[: failure.number]))

@@ -6,7 +6,7 @@ The compiler is imported when something has to be compiled: where the disk cache
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -21,12 +21,14 @@ from ..compiled.output_code import CompiledFxGraph
 from ..compiler.custom_passes import apply, partitioner
 from ..compiler.fx_passes import fx_pipeline, told_of_passes
 from ..compiler.gc_pause import collections_paused
-from ..cudagraphs.cudagraphify import Replays
 from ..options import PRE_GRAD, Options, options_for
 from ..reporting.compile_record import Record
 from ..reporting.counters import count as counted
 from ..reporting.logs import trace_captured
 from ..reporting.raise_through_dynamo import raised_as_is
+
+if TYPE_CHECKING:
+    from ..cudagraphs.cudagraphify import Replays
 
 _numbers = count()
 
@@ -97,7 +99,7 @@ def _compiled(
     from ..compiler.autograd_graph import compile_autograd_graph
     from ..tiers.changeover import Tiers
 
-    replays = Replays.of(gm, checked)
+    replays = _replays(gm, checked)
     weights = weight_inputs(gm) if checked.freezing else None
     compiler = partial(
         compile_autograd_graph,
@@ -146,7 +148,7 @@ def _compile_or_load(
     """Looks the trace of `gm` up on disk, and keeps it there if it had to be traced."""
     from ..cache.trace_cache import Traces
 
-    replays = Replays.of(gm, options) if options.cudagraphs else None
+    replays = _replays(gm, options)
     traces = Traces(name, options, partial(_decompositions, options), on_record, replays)
 
     @cache
@@ -169,6 +171,15 @@ def _compile_or_load(
 
     how = {"passes": passes, "leaning": options.internals, "backward_at_once": options.tiers}
     return compile_with_autograd(gm, example_inputs, compiler, {}, _partitioner(options, passes), traces, **how)
+
+
+def _replays(gm: torch.fx.GraphModule, options: Options) -> "Replays | None":
+    """The CUDA graphs of what `gm` becomes, if there are to be any."""
+    if not options.cudagraphs:
+        return None
+    from ..cudagraphs.cudagraphify import Replays
+
+    return Replays.of(gm, options)
 
 
 def _decompositions(options: Options) -> dict[Any, Callable]:

@@ -72,8 +72,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def dump_manifest(record: Record, kernels: Any) -> None:
-    """Writes the manifest where a dump was asked for; `kernels` are those of a finished target."""
-    if record.manifest is not None:
-        told = complete(record.manifest, record, getattr(kernels, "images", {}))
-        record.dump(FILE, json.dumps(told, indent=1))
+def dump_manifest(record: Record, manifest: dict[str, Any], kernels: Any) -> None:
+    """Writes the manifest of a graph that is dumped; `kernels` are those of a finished target."""
+    told = complete(manifest, record, getattr(kernels, "images", {}))
+    record.dump(FILE, json.dumps(told, indent=1))

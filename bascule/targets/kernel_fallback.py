@@ -1,11 +1,10 @@
 """A kernel that does not compile, of a graph that otherwise does: it is run by the reference interpreter, as operations of PyTorch."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 
-from ..debugging.reproducer_ir import write_kernel
-from ..dialect.interpreter.launch import ReferenceKernel
 from ..dialect.ir.builders import symbols_of
 from ..dialect.ir.functions import functions, kernel_op
 from ..dialect.ir.locations import source_of
@@ -15,6 +14,9 @@ from ..reporting.compile_record import Record
 from ..reporting.counters import count
 from ..reporting.module_summary import operators_in
 from ..reporting.warnings_later import warn
+
+if TYPE_CHECKING:  # kernels that do not compile are few
+    from ..dialect.interpreter.launch import ReferenceKernel
 
 
 @dataclass
@@ -39,8 +41,10 @@ class Refusals:
         with self.module.context:
             return {f.attributes["sym_name"].value: f for f in functions(self.module) if kernel_op(f) is not None}
 
-    def references(self, device: torch.device) -> dict[str, ReferenceKernel]:
+    def references(self, device: torch.device) -> "dict[str, ReferenceKernel]":
         """The functions that run instead of the refused kernels, on `device`."""
+        from ..dialect.interpreter.launch import ReferenceKernel
+
         return {name: ReferenceKernel(self.module, name, device) for name in self.found}
 
     def symbols(self) -> dict[str, int]:
@@ -50,6 +54,8 @@ class Refusals:
 
     def tell(self) -> None:
         """Warns of each, once, counts it and notes it for `explain`."""
+        from ..debugging.reproducer_ir import write_kernel
+
         kernels = self._kernels()
         with self.module.context:
             for name, (error, stage) in self.found.items():

@@ -2,9 +2,6 @@
 
 from ..errors import UnsupportedError
 from .base import Target
-from .cpu import Cpu
-from .cuda import Cuda
-from .interpret import Interpret
 from .placement import Placement
 
 
@@ -19,5 +16,13 @@ def target_for(name: str, placement: Placement) -> Target:
             hint=f"the target '{name}' takes tensors on '{'cuda' if name == 'cuda' else 'cpu'}' only",
         )
     if name == "cuda":
+        from .cuda import Cuda
+
         return Cuda(placement.device.index)
-    return Cpu() if name == "cpu" else Interpret()
+    if name == "cpu":
+        from .cpu import Cpu
+
+        return Cpu()
+    from .interpret import Interpret
+
+    return Interpret()
