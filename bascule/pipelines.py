@@ -70,6 +70,26 @@ DEFAULT = (
 UNBUDGETED = ("group-launches", "join-launches")
 BUDGETED = {"form-kernels": "form-kernels{max-parts=1}", "order-program": "order-program{gain=1}"}
 
+# Passes that leave everything as it is on a CPU. Its pipeline has none of them: their modules, and those of a GPU's machine, are a twentieth of
+# the time that importing the compiler takes.
+ON_GPUS = frozenset(
+    (
+        "expand-convolutions",
+        "expand-quantized-products",
+        "expand-products",
+        "expand-grouped-products",
+        "fuse-attention",
+        "fuse-products",
+        "gather-scatters",
+        "segment-scatters",
+        "flatten-kernels",
+        "group-launches",
+        "join-launches",
+        "online-softmax",
+        "unroll-windows",
+    )
+)
+
 # Options that a pass may have as a field of its own.
 SHARED = ("fallback", "numerics", "random")
 
@@ -87,30 +107,30 @@ def has_pass(options: Options, name: str) -> bool:
     )
 
 
-def default_for(options: Options) -> tuple[str, ...]:
-    """The passes that run where `options` name none."""
-    left_out = () if options.memory_budget is None else UNBUDGETED
+def default_for(options: Options, target: str | None = None) -> tuple[str, ...]:
+    """The passes that run where `options` name none; on `target`, if it is known."""
+    left_out = {*(() if options.memory_budget is None else UNBUDGETED), *(ON_GPUS if target == "cpu" else ())}
     return tuple(name for name in DEFAULT if name not in left_out)
 
 
-def text_for(options: Options) -> str:
-    """The pipeline that runs where `options` name none."""
+def text_for(options: Options, target: str | None = None) -> str:
+    """The pipeline that runs where `options` name none: see `default_for`."""
     settings = {} if options.memory_budget is None else BUDGETED
-    return ",".join(settings.get(name, name) for name in default_for(options))
+    return ",".join(settings.get(name, name) for name in default_for(options, target))
 
 
 def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> "Pipeline":
     """The passes for `options`. A pass with a field named as one of `SHARED` or of `machine` (see `Target.machine`), which its text leaves at
     the default, takes the option's value, or what the machine has; so does one with a field `deterministic`, where PyTorch is asked for
     deterministic algorithms and the machine is a GPU, on which points run in any order; and one with a field `index_asserts`, or `tf32`, on a
-    GPU.
+    GPU. A pipeline that `options` do not spell has those of `ON_GPUS` unless `machine` is a CPU.
 
     Raises `UserError` with the column for a pipeline that does not parse.
     """
     from .dialect.passes import Pipeline
 
-    text = text_for(options) if options.pipeline is None else options.pipeline
     asked = {name: getattr(options, name) for name in SHARED} | dict(machine or {})
+    text = text_for(options, asked.get("target")) if options.pipeline is None else options.pipeline
     gpu = asked.get("target") == "cuda"
     asked["deterministic"] = torch.are_deterministic_algorithms_enabled() and gpu
     # On a CPU the graph has checks: `frontend/runtime_checks/index_checks.py`.

@@ -1,7 +1,7 @@
 """The driver: one functional graph through the stages, in order."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -153,7 +153,7 @@ class _Way:
     example_inputs: Sequence[Any]
     options: Options
     record: Record
-    pipeline: Pipeline
+    pipeline: Pipeline = field(default_factory=lambda: Pipeline(()))  # that of the target, once it is known
     snapshot: Snapshot | None = None
     edited: str | None = None  # the file that takes the place of what a stage left
     keep: Callable[[Boxed], Boxed] | None = None  # has the first call of a function write its inputs
@@ -170,7 +170,7 @@ def _through_stages(
     gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options, record: Record
 ) -> CompiledGraph:
     speak()
-    way = _Way(gm, example_inputs, options, record, pipeline_for(options))
+    way = _Way(gm, example_inputs, options, record)
     try:
         with shown(record):
             return _compiled(way)

@@ -17,7 +17,6 @@ from ..options import Options
 from ..reporting.compile_record import Record
 from ..reporting.counters import count
 from ..reporting.warnings_later import warn
-from ..tiers.operators import as_operators
 
 
 def run_otherwise(
@@ -40,6 +39,8 @@ def run_otherwise(
     warn(f"{record.name} was not compiled and runs as {runner}: {error}", FallbackWarning, stacklevel=2)
     if options.on_error == "inductor":
         return _compile_with_inductor(gm, example_inputs, is_backward=record.name.endswith("backward"))
+    from ..tiers.operators import as_operators
+
     return as_operators(gm, replace(options, random="eager"), torch.device("cpu"))
 
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from bascule.errors import UserError
-from bascule.pipelines import DEFAULT
+from bascule.options import Options
+from bascule.pipelines import default_for
 from bascule.replay.edits import edits_of
 
 STRICT = {"on_error": "raise", "fallback": "error"}
@@ -186,7 +187,8 @@ def test_another_program_is_refused(dumped):
 
 def test_other_passes_are_refused(dumped, edit):
     model, x, folder, _ = dumped
-    edit("forward", f"{DEFAULT.index('form-kernels') + 2}-drop-roundings", ("3.125000e-01", "1.000000e-01"))
+    number = default_for(Options(), "cpu").index("form-kernels") + 2
+    edit("forward", f"{number}-drop-roundings", ("3.125000e-01", "1.000000e-01"))
     with pytest.raises(
         UserError, match=r"was left by the passes torch-to-bascule,.* replay with the options of the dump"
     ):

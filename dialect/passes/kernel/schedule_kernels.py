@@ -15,7 +15,6 @@ from ...ir.functions import functions, kernel_op
 from ...mlir import ir
 from ...scheduling.cpu.planner import CpuMachine, cpu_schedule
 from ...scheduling.gpu.machine import H200, CudaMachine
-from ...scheduling.gpu.planner import cuda_schedule
 from ...steering.asking import is_steered, schedule_of
 from ...steering.hooks import Scheduling
 from ..base import EITHER, Pass
@@ -129,6 +128,8 @@ class ScheduleKernels(Pass):
             cpu = CpuMachine(self.vector_bits or 256, self.cache_bytes or CpuMachine.cache_bytes)
             return lambda kernel, indexing: cpu_schedule(kernel, cpu)
         if self.target == "cuda":
+            from ...scheduling.gpu.planner import cuda_schedule  # what a CPU needs none of
+
             self._check("sm-count", self.sm_count, range(1, 1 << 16))
             self._check("capability", self.capability, range(70, 1000))
             self._check("registers", self.registers, range(1 << 14, 1 << 20))

@@ -24,10 +24,7 @@ from ...machines.measures import value
 from ...mlir import ir
 from ...remarks.attribute import place
 from ...remarks.record import MISSED, PASSED, Remark
-from ...scheduling.gpu.contractions import pieces_of_sum
-from ...scheduling.gpu.domains import Domain
 from ...scheduling.gpu.machine import H200, CudaMachine
-from ...scheduling.gpu.windows import walking_time
 from ..base import VALUES, Pass
 from ..graph_walk import GraphWalk
 
@@ -266,6 +263,9 @@ class _Graph(GraphWalk):
         """Into how many chunks the sum of `op` is worth cutting, if tensor cores have it."""
         if self.gpu is None:
             return None
+        from ...scheduling.gpu.contractions import pieces_of_sum  # what a CPU needs none of
+        from ...scheduling.gpu.domains import Domain
+
         body = decode(op, indexing=self._indexing())
         return pieces_of_sum(Domain(body, body.root, self.gpu))
 
@@ -286,6 +286,8 @@ class _Graph(GraphWalk):
         gpu, width = self.gpu, max(read.width for read in member.body.reads)
         if gpu is None:
             return None
+        from ...scheduling.gpu.windows import walking_time
+
         wanted = range(max(2, pieces // NEAR), NEAR * pieces + 1)
         cuts = list(dict.fromkeys(found for n in wanted if (found := cut(ranges, n, fills=0)) is not None))
         times = [walking_time(window, member.body.points, width, (prod(c.outer), prod(c.inner)), gpu) for c in cuts]
