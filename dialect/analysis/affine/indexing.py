@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ...ir.attribute_names import TAIL
 from ...ir.shapes import Size, constant, expr, symbol_count
 from ...mlir import affine, arith, ir
-from .simplification import Simplifier, compose
+from .simplification import Simplifier
 
 # An index value: an affine expression whose dims are the base values of the tuple (block indices, or data-dependent indices).
 Index = tuple[ir.AffineExpr, tuple[ir.Value, ...]]
@@ -67,17 +67,13 @@ class Indexing:
         if len(arguments) > map_.n_dims and arguments[map_.n_dims :] != self.symbols[: map_.n_symbols]:
             map_ = _symbols_as_dims(map_)  # canonicalization renumbers the symbols of an apply
         bases: dict[ir.Value, int] = {}
-        exprs = []
+        inner = []
         for argument in arguments[: map_.n_dims]:
             expression, values = self.resolve(argument)
-            if values:
-                dims = [ir.AffineExpr.get_dim(bases.setdefault(v, len(bases))) for v in values]
-                expression = expression.compose(ir.AffineMap.get(len(bases), 0, dims))
-            exprs.append(expression)
-        inner = ir.AffineMap.get(len(bases), symbol_count(exprs), exprs)
+            inner.append((expression, *(bases.setdefault(v, len(bases)) for v in values)))
         values = tuple(bases)
-        composed = self.simplifier(compose(map_, inner), [self.extent(v) for v in values])
-        return [_compressed(result, values) for result in composed.results]
+        found = self.simplifier.composed(map_, tuple(inner), tuple(map(self.extent, values)))
+        return [(expression, tuple(values[i] for i in places)) for expression, places in found]
 
     def is_simplest(self, apply: ir.Operation) -> bool:
         """Whether an `affine.apply` already is what `build` would make of it."""
@@ -169,21 +165,3 @@ def _symbols_as_dims(map_: ir.AffineMap) -> ir.AffineMap:
             ir.AffineExpr.get_symbol(k), ir.AffineExpr.get_dim(dims - map_.n_symbols + k), dims, map_.n_symbols
         )
     return ir.AffineMap.get(dims, 0, list(map_.results))
-
-
-def _compressed(expression: ir.AffineExpr, values: tuple[ir.Value, ...]) -> Index:
-    """The same index over the base values that it names, in order of their numbers."""
-    used: set[int] = set()
-    todo = [expression]
-    while todo:
-        e = todo.pop()
-        if isinstance(e, ir.AffineDimExpr):
-            used.add(e.position)
-        elif isinstance(e, ir.AffineBinaryExpr):
-            todo += [e.lhs, e.rhs]
-    if len(used) == len(values):
-        return expression, values
-    order = sorted(used)
-    place = {old: new for new, old in enumerate(order)}
-    dims = [ir.AffineExpr.get_dim(place.get(i, 0)) for i in range(len(values))]
-    return expression.compose(ir.AffineMap.get(len(order), 0, dims)).maybe_downcast(), tuple(values[i] for i in order)

@@ -6,12 +6,12 @@ tensor by one index of size A * B. It can be collapsed where nothing but `i * B 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from ...ir.shapes import constant, layout_of
 from ...mlir import ir
 from ..affine.indexing import Indexing
-from ..affine.linear_forms import linear
 from .body_summary import Body
 from .body_tree import indices_of
 from .costs import tensor_bytes
@@ -67,19 +67,23 @@ class Walker:
         self, tensor: ir.Value | None, map_: ir.AffineMap, indices: Sequence[ir.Value], indexing: Indexing
     ) -> None:
         ((expression, bases),) = indexing.at(map_, indices)
-        form = linear(expression)
+        form = indexing.simplifier.linear(expression)
         known = {d: step for d, step in form.steps.items() if isinstance(step, int) and d not in form.opaque}
         others = frozenset(bases[d] for d in (form.steps.keys() | form.opaque) - known.keys())
         self.uses.append(_Use(tensor, {bases[d]: step for d, step in known.items()}, others))
 
-    def whole(self) -> Iterator[tuple[Track, ir.Value]]:
+    @cached_property
+    def whole(self) -> list[tuple[Track, ir.Value]]:
         """The tensors walked by one index, with that index."""
-        for use in self.uses:
-            if use.tensor is not None:
-                yield from (((use.tensor, step), index) for index, step in use.steps.items() if index in self.loops)
+        uses = [(use.tensor, use.steps) for use in self.uses if use.tensor is not None]
+        return [((x, step), index) for x, steps in uses for index, step in steps.items() if index in self.loops]
 
-    def pairs(self) -> Iterator[tuple[Track, Fold, Pair]]:
+    @cached_property
+    def pairs(self) -> list[tuple[Track, Fold, Pair]]:
         """The tensors walked by two neighbouring indices of one loop as if by one."""
+        return [*self._pairs()]
+
+    def _pairs(self) -> Iterator[tuple[Track, Fold, Pair]]:
         for use in self.uses:
             if use.tensor is None:
                 continue
@@ -160,11 +164,11 @@ def to_collapse(walkers: Sequence[Walker], collapsible: set[ir.Value]) -> dict[F
     tensors that others walk by one index, than of those that others can only walk by two. Only computes of the results `collapsible`."""
     ones: dict[tuple[ir.Value, int, int], None] = {}  # tensor, step, size
     for walker in walkers:
-        ones.update({(*track, walker.sizes[index] or 0): None for track, index in walker.whole()})
+        ones.update({(*track, walker.sizes[index] or 0): None for track, index in walker.whole})
     folds = {
         fold: None
         for walker in walkers
-        for track, fold, _ in walker.pairs()
+        for track, fold, _ in walker.pairs
         if (*track, fold[0] * fold[1]) in ones and 1 not in fold
     }
     return {fold: found for fold in folds if (found := _chosen(walkers, fold, collapsible))}
@@ -175,9 +179,9 @@ def _chosen(walkers: Sequence[Walker], fold: Fold, collapsible: set[ir.Value]) -
     tracks: dict[Walker, set[Track]] = {}
     flat, split = set[Track](), set[Track]()  # that a compute walks which cannot do otherwise
     for walker in walkers:
-        found = [(track, pair) for track, of, pair in walker.pairs() if of == fold]
+        found = [(track, pair) for track, of, pair in walker.pairs if of == fold]
         size = fold[0] * fold[1]
-        ones = {t for t, i in walker.whole() if walker.sizes[i] == size and not walker.reduces_along(i)}
+        ones = {t for t, i in walker.whole if walker.sizes[i] == size and not walker.reduces_along(i)}
         flat |= ones
         if not found:
             continue
