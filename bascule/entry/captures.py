@@ -9,13 +9,13 @@ from typing import Any
 
 from bascule.frontend.torch_patches.local_classes import local_classes_once
 from bascule.frontend.torch_patches.local_map_import import local_map_as_imported
-from bascule.frontend.torch_patches.log_headers import log_headers_on_demand
+from bascule.frontend.torch_patches.source_places import log_headers_on_demand, stack_texts_once
 from bascule.frontend.torch_patches.verbose_config import verbose_at_hand
 
 from ..compat.graphs.dynamo import callback_handler, compilers_in_use
 from ..compiler.gc_pause import pause, resume
 
-_patches = local_classes_once, local_map_as_imported, log_headers_on_demand, verbose_at_hand
+_patches = local_classes_once, local_map_as_imported, log_headers_on_demand, stack_texts_once, verbose_at_hand
 _captures: list[ExitStack] = []  # the one in progress: Dynamo tells of one at a time, with a lock held
 
 

@@ -27,6 +27,21 @@ class Patch:
                 self._undo()
 
 
+def together(*patches: Patch, after: Callable[[], None]) -> Patch:
+    """Several as one; `after` is called once they are undone."""
+
+    def make() -> None:
+        for patch in patches:
+            patch._make()
+
+    def undo() -> None:
+        for patch in patches:
+            patch._undo()
+        after()
+
+    return Patch(make, undo)
+
+
 def attribute(owner: Any, name: str, theirs: Any, ours: Any) -> Patch:
     """`ours` for the attribute `name`, which `owner` itself has, where it is `theirs`: what somebody else put there stays. Nothing where
     `theirs` is None: there is none."""

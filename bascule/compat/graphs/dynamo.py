@@ -4,7 +4,7 @@ from typing import Any
 
 from torch._C import _log_api_usage_once as log_api_usage_once
 from torch._C._dynamo.eval_frame import get_eval_frame_callback
-from torch._dynamo import compiled_autograd, config, disable, dont_skip_tracing, reset, trace_rules
+from torch._dynamo import compiled_autograd, config, disable, dont_skip_tracing, output_graph, reset, trace_rules
 from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch._dynamo.callback import callback_handler
 from torch._dynamo.debug_utils import minifier_dir
@@ -51,6 +51,7 @@ __all__ = [
     "innermost_fn",
     "log_api_usage_once",
     "minifier_dir",
+    "output_graph",
     "reset",
     "trace_rules",
 ]

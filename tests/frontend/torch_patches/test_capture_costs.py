@@ -2,19 +2,28 @@
 
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 
 import pytest
 import torch
-from bascule.frontend.torch_patches import local_map_import, log_headers
+from bascule.frontend.torch_patches import local_map_import, source_places
 from bascule.frontend.torch_patches.local_classes import with_classes_once
 
-from bascule.compat.graphs.dynamo import InstructionTranslatorBase, VariableBuilder, config, higher_order_ops
+from bascule.compat.graphs.dynamo import (
+    InstructionTranslatorBase,
+    VariableBuilder,
+    config,
+    higher_order_ops,
+    output_graph,
+)
 from bascule.entry import captures
 
 PLACES = [
     (VariableBuilder, "_wrap"),
     (InstructionTranslatorBase, "get_line_of_code_header"),
+    (InstructionTranslatorBase, "is_co_filename_from_nn_modules"),
+    (output_graph, "traceback"),
     (getattr(higher_order_ops, "LocalMapWrappedHigherOrderVariable", None), "should_wrap_in_hop"),
     (config, "verbose"),
 ]
@@ -101,13 +110,13 @@ def test_the_function_that_defines_classes_sees_its_modules_names_as_they_are(mo
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The lines of which Dynamo asked the name of the function around them."""
-    found, theirs = [], log_headers._theirs
+    found, theirs = [], source_places._theirs
 
     def header(self, lineno=None):
         found.append(lineno)
         return theirs(self, lineno)
 
-    monkeypatch.setattr(log_headers, "_theirs", header)
+    monkeypatch.setattr(source_places, "_theirs", header)
     return found
 
 
@@ -126,7 +135,7 @@ def test_lines_are_named_where_the_log_shows_them(asked, capfd):
 
 
 def test_local_map_is_known_where_it_is_imported():
-    asking = PLACES[2][0]
+    asking = PLACES[4][0]
     if asking is None or not torch.distributed.is_available():
         pytest.skip("this PyTorch has none")
     from torch.distributed.tensor.experimental._func_map import _local_map_wrapped as wrapped
@@ -146,3 +155,37 @@ print([name for name in asked if name in sys.modules])
 """
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["[]"]
+
+
+def test_stack_traces_are_dynamos_and_a_place_is_written_once(monkeypatch):
+    graphs = []
+
+    def keep(gm, inputs):
+        graphs.append(gm)
+        return gm.forward
+
+    def inner(x):
+        return torch.sin(x) + torch.cos(x)  # two operators at columns of one line
+
+    def outer(x):
+        return inner(x) * inner(x + 1)
+
+    def traces():
+        torch._dynamo.reset()
+        torch.compile(outer, backend=keep)(torch.ones(3))
+        return [node.stack_trace for node in graphs.pop().graph.nodes]
+
+    written, theirs = [], traceback.StackSummary.format_frame_summary
+
+    def write(self, frame, **how):
+        written.append((frame.filename, frame.lineno, frame.name, frame.colno, frame.end_colno))
+        return theirs(self, frame, **how)
+
+    expected = traces()
+    monkeypatch.setattr(traceback.StackSummary, "format_frame_summary", write)
+    with source_places.stack_texts_once:
+        assert traces() == expected
+        places = [place for place in written if place[0] == __file__]
+        assert len(places) == len({*places})
+    assert any("in inner" in text for text in expected if text)
+    assert not source_places._texts
