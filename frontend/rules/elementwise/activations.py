@@ -4,6 +4,7 @@ import math
 from functools import partial
 
 import torch
+from bascule.dialect.ir.types import STORED
 
 from ...conversion.context import Conversion
 from ...conversion.registry import rule
@@ -158,7 +159,7 @@ def hardtanh_backward(c, grad, x, low, high):
 @rule("aten.hardshrink.default")
 @known_numbers("width")
 def hardshrink(c, x, width=0.5):
-    return elementwise(c, lambda x: select((x >= -width) & (x <= width), 0.0, x), x)
+    return elementwise(c, lambda x: select((x >= -width) & (x <= width), 0.0, x), x, mark=STORED)
 
 
 @rule("aten.hardshrink_backward.default", "aten.softshrink_backward.default")

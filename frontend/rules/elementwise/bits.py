@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
+from bascule.dialect.ir.types import STORED
 
 from ...conversion.context import Conversion
 from ...conversion.registry import NoRule, rule
@@ -112,7 +113,7 @@ def nextafter(c, a, b):
         value = select(a.eq(b), b, value)
         return select(a.isnan() | b.isnan(), math.nan, value)
 
-    return elementwise(c, emit, a, b)
+    return elementwise(c, emit, a, b, mark=STORED)
 
 
 @rule("aten.frexp.Tensor")
@@ -139,4 +140,4 @@ def frexp(c, x):
         _, value, regular = parts(x)
         return select(regular, value, 0)
 
-    return [elementwise(c, fraction, x), elementwise(c, exponent, x, dtype=inside, number=1)]
+    return [elementwise(c, fraction, x, mark=STORED), elementwise(c, exponent, x, dtype=inside, number=1, mark=STORED)]

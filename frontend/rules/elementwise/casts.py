@@ -1,6 +1,7 @@
-"""Conversions. The user's own are marked: arithmetic on 16 bits may take what they round before it is, another conversion may not."""
+"""Conversions. The user's own are marked: arithmetic on 16 bits may take what they round before it is, another conversion may not. One to
+integers jumps, and takes what is rounded."""
 
-from bascule.dialect.ir.types import CAST
+from bascule.dialect.ir.types import CAST, STORED
 from bascule.dialect.mlir import ir
 
 from ...conversion.context import Conversion
@@ -11,8 +12,8 @@ from ..support.operands import Operand, broadcast, dtype_of_result, number_scala
 
 def convert(c: Conversion, x: Operand) -> ir.Value:
     """`x`, broadcast to the result's sizes, in its dtype. A cast in another operator's decomposition rounds as that operator does."""
-    rounding, mark = c.asked.eager_rounding, None if DECOMPOSED in c.op.attributes else CAST
-    dtype = dtype_of_result(c)
+    dtype, rounding = dtype_of_result(c), c.asked.eager_rounding
+    mark = None if DECOMPOSED in c.op.attributes else CAST if dtype.is_floating_point else STORED
     if not isinstance(x, ir.Value):
         return c.compute(lambda at: number_scalar(c, x, dtype).value)
     tensor_dtype(x)  # refused before anything is built

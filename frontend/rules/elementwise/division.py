@@ -7,6 +7,7 @@ raise nor trap: there the quotient is 0 and the remainder the dividend.
 import math
 
 import torch
+from bascule.dialect.ir.types import STORED
 
 from ...conversion.registry import NoRule, rule
 from ..support.operands import dtype_of_result, elementwise
@@ -76,25 +77,25 @@ def divide_with_mode(c, a, b, rounding_mode=None):
     if rounding_mode is not None:
         require_divisor(b, dtype_of_result(c))
     emit = {None: lambda a, b: a / b, "floor": floor_divide, "trunc": truncated_divide}[rounding_mode]
-    return elementwise(c, emit, a, b, wide_numbers=True)
+    return elementwise(c, emit, a, b, wide_numbers=True, mark=None if rounding_mode is None else STORED)
 
 
 @rule("aten.floor_divide.default", "aten.floor_divide.Scalar")
 def floor_divide_rule(c, a, b):
     require_divisor(b, dtype_of_result(c))
-    return elementwise(c, floor_divide, a, b, wide_numbers=True)
+    return elementwise(c, floor_divide, a, b, wide_numbers=True, mark=STORED)
 
 
 @rule("aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor")
 def remainder_rule(c, a, b):
     require_divisor(b, dtype_of_result(c))
-    return elementwise(c, remainder, a, b)
+    return elementwise(c, remainder, a, b, mark=STORED)
 
 
 @rule("aten.fmod.Tensor", "aten.fmod.Scalar")
 def fmod_rule(c, a, b):
     require_divisor(b, dtype_of_result(c))
-    return elementwise(c, fmod, a, b)
+    return elementwise(c, fmod, a, b, mark=STORED)
 
 
 # -- powers ----------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import math
 from functools import partial
 
 import torch
+from bascule.dialect.ir.types import STORED
 from bascule.dialect.mlir import ir
 
 from ...conversion.context import Conversion
@@ -59,8 +60,6 @@ def angle(x: Scalar) -> Scalar:
 UNARY: dict[str, Emit] = {
     "abs": Scalar.abs,
     "neg": lambda x: -x,
-    "sign": sign,
-    "sgn": sign,
     "square": lambda x: x * x,
     "reciprocal": lambda x: 1.0 / x,
     "sqrt": Scalar.sqrt,
@@ -91,6 +90,12 @@ UNARY: dict[str, Emit] = {
     "angle": angle,
     "deg2rad": lambda x: x * (math.pi / 180.0),
     "rad2deg": lambda x: x * (180.0 / math.pi),
+}
+
+# Those that jump: of a number that was not rounded yet, 2.999 for 3.0, they would give another.
+JUMPS: dict[str, Emit] = {
+    "sign": sign,
+    "sgn": sign,
     "floor": of_floats(Scalar.floor),
     "ceil": of_floats(math_op("ceil")),
     "trunc": of_floats(math_op("trunc")),
@@ -100,17 +105,18 @@ UNARY: dict[str, Emit] = {
 }
 
 
-def register_unary(table: dict[str, Emit]) -> None:
-    """A rule for each `aten.<name>.default` of one operand whose value `emit` gives."""
+def register_unary(table: dict[str, Emit], mark: str | None = None) -> None:
+    """A rule for each `aten.<name>.default` of one operand whose value `emit` gives; `mark`: of its conversion."""
     for name, emit in table.items():
-        rule(f"aten.{name}.default")(partial(_unary, emit))
+        rule(f"aten.{name}.default")(partial(_unary, emit, mark))
 
 
-def _unary(emit: Emit, c: Conversion, x, *_):
-    return elementwise(c, emit, x)
+def _unary(emit: Emit, mark: str | None, c: Conversion, x, *_):
+    return elementwise(c, emit, x, mark=mark)
 
 
 register_unary(UNARY)
+register_unary(JUMPS, STORED)
 
 
 @rule("aten.round.decimals")
@@ -125,7 +131,7 @@ def round_decimals(c, x, decimals):
             return (x / ten).call("math.roundeven") * ten
         return (x * ten).call("math.roundeven") / ten
 
-    return elementwise(c, emit, x)
+    return elementwise(c, emit, x, mark=STORED)
 
 
 # -- two operands and more -------------------------------------------------------------------------------------------
@@ -168,7 +174,7 @@ def xlog1py(x: Scalar, y: Scalar) -> Scalar:
 @rule("aten.heaviside.default")
 def heaviside(c, x, at_zero):
     require(tensor_dtype(x) == tensor_dtype(at_zero), "operands of one dtype")
-    return elementwise(c, lambda x, at_zero: select(x.eq(0), at_zero, (x > 0).to(x.dtype)), x, at_zero)
+    return elementwise(c, lambda x, at_zero: select(x.eq(0), at_zero, (x > 0).to(x.dtype)), x, at_zero, mark=STORED)
 
 
 def lerp(start: Scalar, end: Scalar, weight: Scalar) -> Scalar:

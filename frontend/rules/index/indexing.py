@@ -12,6 +12,7 @@ import torch
 from bascule.dialect.ir import builders
 from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import expr, shape_of
+from bascule.dialect.ir.types import STORED
 from bascule.dialect.mlir import arith, ir
 
 from ...conversion.context import Conversion
@@ -218,7 +219,7 @@ def insertion_point(c: Conversion, boundaries: ir.Value, row: Sequence[ir.Value]
         half = left // 2
         middle = c.apply([dim(0) + half], [low])[0]
         # The last steps may look past the end, where nothing is below.
-        bound = read(boundaries, [*row, clamped(middle, index_constant(count - 1))]).to(x.dtype)
+        bound = read(boundaries, [*row, clamped(middle, index_constant(count - 1))]).to(x.dtype, mark=STORED)
         below = ~((bound > x) if right else (bound >= x))
         inside = compare("lt", middle, count)
         advance = arith.AndIOp(below.value, inside).result
@@ -234,7 +235,7 @@ def sorted_search(c: Conversion, boundaries: ir.Value, x, right: bool, same_row:
         raise NoRule("a search among a number of boundaries that is not known")
     wanted = promoted(boundaries, x)
     dtype = dtype_of_result(c)
-    element = reader(c, x, c.result_sizes[0], opmath(wanted))
+    element = reader(c, x, c.result_sizes[0], opmath(wanted), mark=STORED)
 
     def body(at):
         row = at[: len(sizes) - 1] if same_row else []
