@@ -41,7 +41,7 @@ from .versions import versions
 if TYPE_CHECKING:
     from ..cudagraphs.cudagraphify import Replays
 
-FORMAT = 7  # of entries, and of what a key covers
+FORMAT = 8  # of entries, and of what a key covers
 VARIANTS = 8  # entries of one key, with different guards
 RAN = "pre_grad_custom_pass"  # has run on the graph that is looked up
 DIRECTIONS: dict[int, tuple[Direction, ...]] = {1: ("inference",), 2: ("forward", "backward")}

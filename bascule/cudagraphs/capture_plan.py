@@ -10,6 +10,7 @@ from torch.fx import Graph, GraphModule, Node
 from bascule.frontend.fx.graph_ends import inputs_of, outputs_of
 from bascule.frontend.fx.node_calls import written_by
 from bascule.frontend.fx.stack_traces import location_of
+from bascule.frontend.fx.storages import storage, storage_of
 from bascule.runtime.cudagraphs.recording import Direction, Input, Recording
 
 from ..compat.operators.dropout_seeds import READING, seeds_of
@@ -95,6 +96,8 @@ def recording_of(
             )
     values = [node.meta.get("val") for node in inputs]
     numbered = list(enumerate(zip(inputs, values)))
+    copied = {storage(x): n for n, (node, x) in numbered if isinstance(x, torch.Tensor) and not _stays(node)}
+    lie_in = [(n, copied.get(storage_of(x)) if isinstance(x, Node) else None) for n, x in enumerate(outputs)]
     return Recording(
         name=name,
         device=next(iter(devices)).index,
@@ -109,6 +112,7 @@ def recording_of(
         host=tuple(n for n, (node, x) in numbered if isinstance(x, torch.Tensor) and (not on_gpu(x) or _is_seed(node))),
         sized=tuple(n for n, (_, x) in numbered if isinstance(x, torch.Tensor) and _is_dynamic(x)),
         integers=tuple(n for n, (_, x) in numbered if isinstance(x, int | torch.SymInt)),
+        views=tuple((n, number) for n, number in lie_in if number is not None),
         constants=constants,
         gradients=tuple(x.meta.get(GRADIENT) if isinstance(x, Node) else None for x in outputs),
     )

@@ -44,6 +44,7 @@ class SerializedReplay:
             "inputs": inputs,
             "outputs": [node(x) for x in what.outputs],
             "gradients": list(what.gradients),
+            "views": [list(view) for view in what.views],
             "numbers": {name: getattr(what, name) for name in _NUMBERS},
             "pool": asdict(self.pool),
         }
@@ -69,6 +70,7 @@ class SerializedReplay:
             inputs=tuple(Input(called, trace(a), trace(b), place(c)) for called, a, b, c in told["inputs"]),
             outputs=tuple(map(trace, told["outputs"])),
             gradients=tuple(told["gradients"]),
+            views=tuple((output, number) for output, number in told["views"]),
             constants=tuple(constants),
             **{field: tuple(told["numbers"][field]) for field in _NUMBERS},
         )

@@ -31,7 +31,8 @@ class Recording:
 
     `static`: tensors that stay where they are from call to call, and are not copied. `written`: what the graph writes to; it is among `static`.
     `host`: tensors on the CPU, moved before each replay. `sized`: tensors of dynamic sizes; `integers`: numbers, each set of which has a
-    recording of its own. `outputs`: the stack trace of each output; `gradients`: of a backward's, the inputs whose gradients they are, if known.
+    recording of its own. `views`: outputs that are views of inputs which are copied, each with its input. `outputs`: the stack trace of each
+    output; `gradients`: of a backward's, the inputs whose gradients they are, if known.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Recording:
     host: tuple[int, ...] = ()
     sized: tuple[int, ...] = ()
     integers: tuple[int, ...] = ()
+    views: tuple[tuple[int, int], ...] = ()
     constants: tuple[torch.Tensor, ...] = ()
     gradients: tuple[str | None, ...] = ()
 

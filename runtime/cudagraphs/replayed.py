@@ -8,6 +8,7 @@ import torch
 from ..boxed import Boxed, boxed
 from ..memory.alignment import ALIGNMENT
 from ..memory.cuda_arena_views import memory_apart
+from ..memory.returned_views import same_part
 from .recording import Limits, Recorder, Recording, Report
 
 
@@ -58,7 +59,14 @@ class Replayed:
         if zeros and function is not self._unrecorded:
             for number in zeros:
                 args[number] = 0  # a recording keeps no tensor for it
-        return function(args)
+        if not self.recording.views:
+            return function(args)
+        given = {output: args[number] for output, number in self.recording.views if number not in zeros}
+        outputs = list(function(args))
+        for output, argument in given.items():
+            if outputs[output].untyped_storage().data_ptr() != argument.untyped_storage().data_ptr():
+                outputs[output] = same_part(argument, outputs[output])  # a recording gives what lies in its copy
+        return outputs
 
     def _begin(self, key: tuple, args: list[Any], zeros: Mapping[int, torch.Tensor]) -> Boxed:
         if any(args[number].data_ptr() % ALIGNMENT for number in self.recording.written):

@@ -7,7 +7,7 @@ import torch
 
 from ..boxed import Boxed
 from .extents import extent
-from .returned_views import view_of
+from .returned_views import same_part
 
 ALIGNMENT = 16  # bytes: the widest load; `lowering/program/alignment.py` counts on it
 
@@ -44,10 +44,4 @@ def _in_its_argument(output: Any, copies: Mapping[int, torch.Tensor]) -> Any:
     """`output`, or if it lies in one of `copies` (by their addresses), which begin at the first byte of these, the same part of the argument."""
     strided = isinstance(output, torch.Tensor) and output.layout is torch.strided
     argument = copies.get(output.untyped_storage().data_ptr()) if strided else None
-    if argument is None:
-        return output
-    if output.dtype == argument.dtype:
-        return view_of(argument, output.shape, output.stride(), output.storage_offset())
-    place = argument.storage_offset() * argument.itemsize // output.itemsize + output.storage_offset()
-    other = torch.empty(0, dtype=output.dtype, device=output.device)
-    return other.set_(argument.untyped_storage(), place, output.shape, output.stride())
+    return output if argument is None else same_part(argument, output)

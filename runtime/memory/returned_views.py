@@ -19,3 +19,12 @@ def view_of(base: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], of
         return base.as_strided(sizes, strides, place)
     with torch.enable_grad():
         return base.as_strided(sizes, strides, place)
+
+
+def same_part(argument: torch.Tensor, of_copy: torch.Tensor) -> torch.Tensor:
+    """The part of `argument` that lies where `of_copy`, of any dtype, lies in a copy of it which begins at the first byte of its storage."""
+    if of_copy.dtype == argument.dtype:
+        return view_of(argument, of_copy.shape, of_copy.stride(), of_copy.storage_offset())
+    place = argument.storage_offset() * argument.itemsize // of_copy.itemsize + of_copy.storage_offset()
+    other = torch.empty(0, dtype=of_copy.dtype, device=of_copy.device)
+    return other.set_(argument.untyped_storage(), place, of_copy.shape, of_copy.stride())

@@ -9,10 +9,12 @@ from bascule.cudagraphs import capture_plan, cudagraphify, unsafe_operators
 
 
 class Trees:
-    """Runs what it is to record: a first call as warm-up, a second as a recording; `again` records at each."""
+    """Runs what it is to record: a first call as warm-up, a second as a recording; `again` records at each. `copies`: from the second call on
+    the function is given copies of what is not static, as a recording has them: each begins its storage."""
 
     def __init__(self):
         self.made, self.now, self.held, self.again, self.told, self.reserved = [], False, 0, False, [], []
+        self.copies = False
 
     def record(self, call, what):
         self.made.append(what)
@@ -22,6 +24,8 @@ class Trees:
             nonlocal calls
             calls += 1
             self.now = calls == 2 or (self.again and calls > 1)
+            if self.copies and calls > 1:
+                args[:] = [x if n in what.static else _copied(x) for n, x in enumerate(args)]
             try:
                 return call(args)
             finally:
@@ -47,6 +51,12 @@ class Trees:
 
     def running_backward(self, device):
         self.told.append(device)
+
+
+def _copied(x):
+    if not isinstance(x, torch.Tensor):
+        return x
+    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype).copy_(x)
 
 
 class Log:

@@ -233,6 +233,38 @@ def test_dynamic_sizes(on_cpu):
     assert bascule.counters()["cudagraphs"] == {"graphs": 1, "recordings": 2, "stopped": 1}
 
 
+VIEWS = {
+    "a half": lambda x: x.chunk(2)[1],
+    "all but the first": lambda x: x[1:],
+    "each second, as a column": lambda x: x[::2].unsqueeze(1),
+    "other dtype": lambda x: x.view(torch.int32)[2:],
+    "of twice as many": lambda x: x.view(torch.int16)[5:],
+    "itself": lambda x: x.view(-1),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_of_an_input_is_the_inputs_own(on_cpu, name, grad, dynamic):
+    """A replay reads a copy, which begins at another place: AOTAutograd asks what it gives for the place."""
+    on_cpu.copies = True
+    grad = grad and name not in ("other dtype", "of twice as many")
+    call = torch.compile(
+        lambda x: (VIEWS[name](x), x.cumsum(0)),
+        backend="bascule",
+        dynamic=dynamic,
+        options={"on_error": "raise", "cudagraphs": True},
+    )
+    for begin in (4, 1, 5, 3, 0, 3):
+        x = torch.randn(34 + begin, requires_grad=grad)[begin:]
+        view, sums = call(x)
+        wanted = VIEWS[name](x)
+        assert (view.storage_offset(), view.stride()) == (wanted.storage_offset(), wanted.stride())
+        assert view.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+        torch.testing.assert_close((view, sums), (wanted, x.cumsum(0)))
+
+
 def test_without_the_option_nothing_is_recorded(on_cpu):
     compiled(torch.sin, cudagraphs=False)(torch.ones(4))
     assert not on_cpu.made and bascule.counters()["cudagraphs"] == {}
