@@ -38,7 +38,8 @@ def followed_as(name: str, value: Any, defaults: Mapping[str, Any]) -> tuple[str
     """
     setting = name.replace("-", "_")
     if setting not in _AS_OPTIONS:
-        if value != _default(setting):
+        default = _default(setting)
+        if type(value) is not type(default) or value != default:  # of one type: an array compares by elements
             _warn_of_option(name)
         return None, None
     option, on = _AS_OPTIONS[setting]

@@ -1,6 +1,5 @@
 """The options of `torch.compile(f, backend="bascule", mode="...", options={...})`."""
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -16,6 +15,7 @@ from bascule.frontend.fx_pipeline import registry as fx_registry
 from .compat.versions import Internals, internals
 from .errors import UserError
 from .inductor_options import INDUCTORS, followed_as, is_inductors, warn_about_settings
+from .option_checks import check_number, check_replayed, check_writable, shown
 
 
 def _option(default: Any, meaning: str, choices: tuple[str, ...] = (), least: int | None = None) -> Any:
@@ -198,15 +198,14 @@ class Options:
             is_plugin = Hooks in accepted and isinstance(value, Hooks)
             if type(value) not in accepted and not (Callable in accepted and is_function) and not is_plugin:
                 names = " or ".join(_NAMES.get(k) or k.__name__ for k in accepted)
-                raise UserError(f"takes {names}, got {value!r}", location=f"option '{f.name}'")
+                raise UserError(f"takes {names}, got {shown(value)}", location=f"option '{f.name}'")
             choices = f.metadata["choices"]
             if choices and value not in choices and not value is f.default is None:
                 raise UserError(
-                    f"has no value '{value}'", location=f"option '{f.name}'", hint=f"known: {', '.join(choices)}"
+                    f"has no value {shown(value)}", location=f"option '{f.name}'", hint=f"known: {', '.join(choices)}"
                 )
-            least = f.metadata["least"]
-            if least is not None and value is not None and value < least:
-                raise UserError(f"takes no number under {least}, got {value}", location=f"option '{f.name}'")
+            if isinstance(value, int | float):
+                check_number(value, f.metadata["least"], f.name)
         if self.tiers and self.on_error == "inductor":
             raise UserError(
                 "does not go with on_error='inductor', which traces: kernels are compiled beside the program",
@@ -236,7 +235,7 @@ class Options:
             )
         if budget <= 0 or (isinstance(budget, float) and not budget <= 1):
             raise UserError(
-                f"takes bytes as a whole number over 0, or a part over 0 and at most 1.0, got {budget!r}",
+                f"takes bytes as a whole number over 0, or a part over 0 and at most 1.0, got {shown(budget)}",
                 location=BUDGET,
                 hint="for example 6 << 30, '6 GiB' or 0.7",
             )
@@ -268,32 +267,10 @@ class Options:
         return self.index_asserts and self.target != "interpret"
 
 
-def check_writable(directory: str, option: str) -> None:
-    """Raises `UserError` for a directory, given as `option`, that cannot be made, or written into. It is made where something is written."""
-    if not directory:
-        raise UserError("takes a directory, got ''", location=f"option '{option}'")
-    path = Path(directory).absolute()
-    existing = next(place for place in (path, *path.parents) if place.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        why = "cannot be written into" if existing.is_dir() else "is no directory"
-        raise UserError(f"cannot make the directory '{directory}': '{existing}' {why}", location=f"option '{option}'")
-
-
-def check_replayed(directory: str, dump: str | None) -> None:
-    """Raises `UserError` for a directory that has no dump, and for one that a `dump` is to be written over."""
-    path = Path(directory)
-    if not path.is_dir() or next(path.glob("*/stages.json"), None) is None:
-        raise UserError(
-            f"there is no dump in '{directory}'",
-            location="option 'replay'",
-            hint="options={'dump': directory} writes one",
-        )
-    if dump is not None and Path(dump).resolve() == path.resolve():
-        raise UserError("cannot be the directory of 'dump'", location="option 'replay'", hint="dump into another one")
-
-
 _NAMES = {type(None): "None", Callable: "a function", tuple: "names of FX passes"}
 _NAMES |= {Hooks: "an object of a subclass of bascule.dialect.steering.hooks.Hooks"}
+
+DIGITS = 30  # of a text that is a number of bytes
 
 BUDGET = "option 'memory_budget'"
 BUDGET_HOST = "option 'memory_budget_host'"
@@ -347,21 +324,21 @@ def make_options(mode: str | None = None, options: Mapping[str, Any] | None = No
     Raises `UserError` for a mode, an option or a value that is not known, naming those that are.
     """
     if mode is not None and (not isinstance(mode, str) or mode not in MODES):
-        raise UserError(f"there is no mode '{mode}'{_like(mode, MODES)}", hint=f"known: {', '.join(MODES)}")
+        raise UserError(f"there is no mode {shown(mode)}{_like(mode, MODES)}", hint=f"known: {', '.join(MODES)}")
     return Options(**{**MODES[mode or "default"], **_by_our_names(options)})
 
 
 def _by_our_names(options: Mapping[str, Any] | None) -> dict[str, Any]:
     """`options`, those that Inductor has too under their names here. Raises `UserError` for a name that is not known."""
-    if not isinstance(options or {}, Mapping):
-        raise UserError(f"takes a dictionary, got {options!r}", location="parameter 'options'")
+    if options is not None and not isinstance(options, Mapping):
+        raise UserError(f"takes a dictionary, got {shown(options)}", location="parameter 'options'")
     known = {f.name: f.default for f in fields(Options)}
     readings = {**dict.fromkeys(PASSES, _as_one), **dict.fromkeys(FX_PASSES, _as_names), "memory_budget": _as_bytes}
     given = {name: readings.get(name, lambda x: x)(value) for name, value in (options or {}).items()}
     for name in given.keys() - known.keys():
         value = given.pop(name)
         if not (isinstance(name, str) and is_inductors(name)):
-            raise UserError(f"there is no option '{name}'{_like(name, known)}", hint=f"known: {', '.join(known)}")
+            raise UserError(f"there is no option {shown(name)}{_like(name, known)}", hint=f"known: {', '.join(known)}")
         option, followed = followed_as(name, value, known)
         if option is not None:
             given.setdefault(option, followed)
@@ -381,9 +358,9 @@ def _as_bytes(given: Any) -> Any:
     if not isinstance(given, str):
         return given
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b\s*", given, re.IGNORECASE)
-    if match is None or (match[3] and not match[2]):
+    if match is None or (match[3] and not match[2]) or len(match[1]) > DIGITS:
         raise UserError(
-            f"'{given}' is no number of bytes",
+            f"{shown(given)} is no number of bytes",
             location=BUDGET,
             hint="for example '6 GiB', '512 MiB', '1.5 GB' or '100000 B'",
         )
@@ -434,5 +411,5 @@ def list_modes() -> dict[str, dict[str, Any]]:
 
 
 def _like(name: Any, known: Any) -> str:
-    close = get_close_matches(str(name), known, n=1)
+    close = get_close_matches(name, known, n=1) if isinstance(name, str) else []
     return f" (did you mean '{close[0]}'?)" if close else ""

@@ -37,7 +37,8 @@ from ..dialect.failures.culprits import called, is_foreign
 from ..dialect.interpreter import interpret_graph
 from ..dialect.interrupts import pass_on
 from ..errors import CompilerError, UserError
-from ..options import check_writable, make_options
+from ..option_checks import check_writable
+from ..options import make_options
 from ..pipelines import STAGES, TORCH_TO_BASCULE, up_to
 from ..reporting.compile_record import log, text_of
 from ..reporting.dump_files import written

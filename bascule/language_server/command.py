@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from bascule.dialect.last_words import speak
+from bascule.dialect.tools.command import command
 
-from ..tools.command_line import CommandLine
+from ..tools.command_line import CommandLine, seconds
 from .worker_process import SECONDS
 
 
@@ -25,21 +25,18 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--timeout",
-        type=float,
+        type=seconds,
         default=SECONDS,
         metavar="SECONDS",
         help=f"how long passes may take (default: {SECONDS})",
     )
     parser.add_argument("--version", action="version", version=f"bascule-lsp {version('bascule')}")
-    args = parser.parse_args(argv)
-    if not args.timeout > 0:
-        parser.error(f"--timeout takes a number of seconds above 0, got {args.timeout:g}")
-    return args
+    return parser.parse_args(argv)
 
 
+@command("bascule-lsp")
 def main(argv: Sequence[str] | None = None) -> int:
     """The command. Returns the exit status: 0 after `shutdown`, else 1."""
-    speak()
     args = _arguments(argv)
     try:
         from .server import server

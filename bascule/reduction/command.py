@@ -1,21 +1,20 @@
 """`bascule-reduce`: makes a module that fails, and the pipeline that it fails under, as small as they get."""
 
 import argparse
-import os
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir import context
-from bascule.dialect.last_words import speak
 from bascule.dialect.passes import registry
+from bascule.dialect.tools.command import command
+from bascule.dialect.tools.command_line import writable
 from bascule.dialect.tools.output import write
 from bascule.errors import UserError
 
 from ..tools.checking import passes
-from ..tools.command_line import CommandLine
+from ..tools.command_line import CommandLine, seconds, seed
 from ..tools.errors import told
 from ..tools.run import load, parse_shapes
 from .oracles import TESTS, Oracle
@@ -41,8 +40,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--load-pass", action="append", default=[], metavar="MODULE:CLASS", help="a pass to know; or FILE.py:CLASS"
     )
     parser.add_argument("--shapes", default="", metavar="s0=4,s1=7", help="sizes of the symbols, for a mismatch")
-    parser.add_argument("--seed", type=int, default=0, help="of the inputs, for a mismatch")
-    parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="a longer test is no failure")
+    parser.add_argument("--seed", type=seed, default=0, help="of the inputs, for a mismatch")
+    parser.add_argument("--timeout", type=seconds, default=60.0, metavar="SECONDS", help="a longer test is no failure")
     parser.add_argument("-o", metavar="FILE", default="-", help="where to write (default: the standard output)")
     return parser.parse_args(argv)
 
@@ -98,13 +97,13 @@ def _shown(arguments: argparse.Namespace, pipeline: str) -> str:
     return f"{flag}='{pipeline}'{loaded}{shapes}{seed}"
 
 
+@command("bascule-reduce")
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 for an error that was printed, 2 for a bad command line, 130 for an interrupt."""
-    speak()
     arguments = _arguments(argv)
     try:
-        if arguments.o != "-" and not os.access(Path(arguments.o).parent, os.W_OK):
-            raise UserError(f"cannot write '{arguments.o}'", location="-o")
+        if arguments.o != "-":
+            writable(arguments.o, "-o")
         text, ended = reduce(arguments)
         write(text, arguments.o)
     except Exception as error:  # a user's pass may raise whatever it raises

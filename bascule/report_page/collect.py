@@ -11,6 +11,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from ..compat.graphs.recompiles import last_compilation, recompiles_after
+from ..dialect.tools.output import write
 from ..entry.explain import Watched
 from ..errors import UserError
 from .dump import graphs_of
@@ -63,7 +64,7 @@ def report_of_dump(folder: str | Path, path: str | Path = "bascule-report.html")
 
 def _write(path: str | Path, text: str) -> Path:
     path = Path(path)
-    path.write_text(text)
+    write(text.encode(errors="backslashreplace"), str(path))  # a file's name may have half a character
     return path
 
 

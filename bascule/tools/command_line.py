@@ -11,3 +11,19 @@ class CommandLine(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: error: {message}\n  hint: {self.prog} -h prints the options", file=sys.stderr)
         sys.exit(1)
+
+
+def seed(text: str) -> int:
+    """A seed of PyTorch's generators. Raises ValueError for another number, as argparse wants it."""
+    number = int(text)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError(text)
+    return number
+
+
+def seconds(text: str) -> float:
+    """A time to wait at most, over 0 and at most a year: timers of the system take no infinity. Raises ValueError for another."""
+    number = float(text)
+    if not 0 < number <= 366 * 24 * 3600:
+        raise ValueError(text)
+    return number

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from bascule.dialect.interrupts import pass_on
-from bascule.dialect.last_words import speak
 from bascule.dialect.printing.forms import PRETTY, printed
+from bascule.dialect.tools.command import command
+from bascule.dialect.tools.command_line import writable
 from bascule.dialect.tools.output import write
 from bascule.dialect.user_classes import on_path
 from bascule.errors import BasculeError, UserError
@@ -102,11 +103,13 @@ def inputs_for(function: Callable[..., Any], module: Any, text: str | None, *, g
     return list(made)
 
 
+@command("bascule-import")
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, or 1 with the error on the standard error."""
-    speak()
     args = _arguments(argv)
     try:
+        if args.o != "-":
+            writable(args.o, "-o")
         function, module = load_function(args.function)
         inputs = inputs_for(function, module, args.inputs, grad=args.grad)
         from ..options import Options

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from ..cache.disk.directory import clear, statistics
 from ..cache.remote.settings import settings
 from ..dialect.interrupts import pass_on
+from ..dialect.tools.command import command
+from ..dialect.tools.command_line import writable
 from ..errors import UserError
 from .command_line import CommandLine
 
@@ -55,6 +57,7 @@ def positive(text: str) -> int:
     return number
 
 
+@command("bascule")
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, or 1 for an error that was printed."""
     arguments = _arguments(argv)
@@ -77,6 +80,8 @@ def _told(command: Callable[[argparse.Namespace], int], arguments: argparse.Name
     """The exit status of a command, whose errors are printed."""
     try:
         return command(arguments)
+    except BrokenPipeError:  # of the standard output
+        raise
     except (UserError, OSError) as error:
         pass_on(error)
         print(f"bascule: error: {error}", file=sys.stderr)
@@ -86,6 +91,7 @@ def _told(command: Callable[[argparse.Namespace], int], arguments: argparse.Name
 def _report(arguments: argparse.Namespace) -> int:
     from ..report_page.collect import report_of_dump
 
+    writable(arguments.o, "-o")
     print(report_of_dump(arguments.folder, arguments.o))
     return 0
 

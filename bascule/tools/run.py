@@ -1,6 +1,7 @@
 """`bascule-run`: executes IR of any stage on seeded inputs, and checks that a pipeline does not change the results."""
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,12 +11,12 @@ import torch
 from bascule.dialect.interpreter import Comparison
 from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir import context
-from bascule.dialect.last_words import speak
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes import registry
 from bascule.dialect.steering.asking import steered_by
 from bascule.dialect.steering.loading import load_hooks
 from bascule.dialect.tools.bytecode import read_ir
+from bascule.dialect.tools.command import command
 from bascule.dialect.tools.parsing import chunks, parse
 from bascule.errors import UserError
 
@@ -24,7 +25,7 @@ from ..replay.saved_inputs import read_inputs
 from ..reporting.module_identity import title_of
 from .bisect import first_difference
 from .checking import Check, after
-from .command_line import CommandLine
+from .command_line import CommandLine, seed
 from .errors import told
 
 
@@ -38,7 +39,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("file", help="a file of MLIR text, or - for the standard input")
     parser.add_argument("--function", metavar="NAME", help="which function (default: the only graph function, or main)")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=seed, default=0)
     parser.add_argument(
         "--inputs",
         metavar="FILE",
@@ -88,7 +89,7 @@ def parse_shapes(text: str) -> dict[str, int]:
     sizes = {}
     for part in filter(None, text.split(",")):
         name, equals, value = part.partition("=")
-        if not (equals and value.strip().isdigit()):
+        if not (equals and re.fullmatch(r"\s*\d{1,18}\s*", value)):
             raise UserError(f"'{part}' is not symbol=size", location="--shapes")
         sizes[name.strip()] = int(value)
     return sizes
@@ -196,11 +197,13 @@ def run_module(module: ir.Module, arguments: argparse.Namespace) -> int:
     return judge("compiled", check.compiled(module), check) or status
 
 
+@command("bascule-run")
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 for a mismatch or an error that was printed, 2 for a bad command line."""
-    speak()
     try:
         return run(_arguments(argv))
+    except BrokenPipeError:  # of the standard output
+        raise
     except Exception as error:  # a pass's own, whatever it is
         pass_on(error)
         print(f"bascule-run: error: {told(error)}", file=sys.stderr)

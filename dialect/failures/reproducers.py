@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..errors import UserError
+from ..interrupts import pass_on
 from ..mlir import ir
 from ..user_classes import specification
 from .culprits import is_foreign
@@ -74,7 +76,11 @@ class LocalReproducer:
             return
         if when == "before":
             text = module.operation.get_asm(enable_debug_info=True)
-            self.path.write_text(for_stage(stage, self.verify_each).at_end_of(text))
+            try:
+                self.path.write_text(for_stage(stage, self.verify_each).at_end_of(text))
+            except OSError as error:
+                pass_on(error)
+                raise UserError(f"cannot write '{self.path}': {error.strerror}", location="the reproducer") from None
         elif when == "after":
             self.path.unlink(missing_ok=True)
         self._kept = when == "failure"

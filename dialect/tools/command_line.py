@@ -218,7 +218,7 @@ def _option(arguments: Arguments, name: str, value: str) -> None:
         arguments.flags.add("remarks")
     elif name == REMARKS_FILE:
         arguments.remark_file = writable(value, f"--{name}")
-    elif value.isdigit():
+    elif value.isdecimal() and len(value) < 19:  # MLIR's integers
         arguments.printing[LIMITS[name]] = int(value)
     else:
         raise UserError(f"'{value}' is not a number of elements", location=f"--{name}")

@@ -11,15 +11,14 @@ from importlib import metadata
 
 from ..errors import UserError
 from ..failures.reproducers import taken_from
-from ..interrupts import pass_on
 from ..ir import context
-from ..last_words import speak
 from ..mlir import ir
 from ..printing.forms import printed
 from ..remarks.attribute import remarks
 from ..remarks.record import Remark, chosen
 from ..steering.asking import steered_by
 from .bytecode import bytecode_of, read_ir
+from .command import command
 from .command_line import USAGE, Arguments, parse_arguments, writable
 from .diagnostics import Collector, as_diagnostic, verify
 from .listing import dialects, help_on, pass_list
@@ -72,26 +71,26 @@ def version() -> str:
     return f"bascule-opt {metadata.version('bascule')}, MLIR of torch-mlir {metadata.version('torch-mlir')}"
 
 
+@command("bascule-opt")
 def main(argv: list[str] | None = None) -> int:
     """The command; returns its exit status: 0, or 1 when something failed or a diagnostic was not as expected."""
-    speak()
     argv = sys.argv[1:] if argv is None else argv
     if {"-h", "-help", "--help"} & set(argv):
-        print(USAGE)
+        write(f"{USAGE}\n")
         return 0
     try:
         arguments = parse_arguments(argv)
         if "version" in arguments.flags:
-            print(version())
+            write(f"{version()}\n")
             return 0
         if "list-passes" in arguments.flags:
             write("".join(f"{line}\n" for line in pass_list()))
             return 0
         if "show-dialects" in arguments.flags:
-            print("Available Dialects: " + ", ".join(dialects()))
+            write(f"Available Dialects: {', '.join(dialects())}\n")
             return 0
         if arguments.help:
-            print(help_on(arguments.help))
+            write(f"{help_on(arguments.help)}\n")
             return 0
         if arguments.output != "-":
             writable(arguments.output, "-o")
@@ -101,16 +100,10 @@ def main(argv: list[str] | None = None) -> int:
     except UnicodeDecodeError as error:
         print(f"bascule-opt: '{arguments.path}' is not text: {error}", file=sys.stderr)
         return 1
-    except (UserError, OSError) as error:
-        pass_on(error)
+    except UserError as error:
         print(f"bascule-opt: {error}", file=sys.stderr)
         return 1
-    try:
-        return _process(text, arguments)
-    except OSError as error:
-        pass_on(error)
-        print(f"bascule-opt: {error}", file=sys.stderr)
-        return 1
+    return _process(text, arguments)
 
 
 def _reproducing(text: str, arguments: Arguments) -> str:

@@ -42,7 +42,7 @@ def parse(text: str, path: str = "-", *, contract: bool = True) -> ir.Module:
 
 def _parsed(text: str, path: str) -> ir.Module:
     try:
-        return ir.Module.parse(text) if path == "-" else ir.Module.parseFile(path)
+        return ir.Module.parse(text) if path == "-" or not _nameable(path) else ir.Module.parseFile(path)
     except ir.MLIRError:
         match = _CUSTOM.search(text)
         if match is None:
@@ -52,6 +52,15 @@ def _parsed(text: str, path: str) -> ir.Module:
             location=_place(text, match.start(1), path),
             hint=f'write it as "{match[1]}"(...)',
         ) from None
+
+
+def _nameable(path: str) -> bool:
+    """Whether the bindings take a path: not one that is no UTF-8; its IR has places in "-" then."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_depth(text: str, path: str) -> None:

@@ -38,7 +38,7 @@
 # BREAK-NOT: Traceback
 # BREAK: print(x)
 
-# WRITE: error: {{.*}}No such file or directory: '/no/such/folder/f.mlir'
+# WRITE: error: -o: cannot write '/no/such/folder/f.mlir'
 
 # BROKEN: error: {{.*}}broken.py: the file fails:
 # BROKEN: SyntaxError

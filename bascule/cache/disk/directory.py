@@ -13,6 +13,7 @@ from .store import Store
 
 VARIABLE, LIMIT_VARIABLE = "BASCULE_CACHE_DIR", "BASCULE_CACHE_LIMIT"
 LIMIT = 2 << 30  # bytes that all of them may take
+DIGITS = 30  # of a number of bytes
 
 
 def root() -> Path | None:
@@ -36,14 +37,15 @@ def store_of(kind: str) -> Store | None:
 def limit() -> int:
     """How many bytes all caches together may take: `$BASCULE_CACHE_LIMIT` or 2 GiB."""
     text = os.environ.get(LIMIT_VARIABLE, "")
-    if text and not text.isdecimal():
+    known = text.isdecimal() and len(text) <= DIGITS
+    if text and not known:
         _unread(text)
-    return int(text) if text.isdecimal() else LIMIT
+    return int(text) if known else LIMIT
 
 
 @cache
 def _unread(text: str) -> None:
-    warnings.warn(f"${LIMIT_VARIABLE} is '{text}', which is no number of bytes: {LIMIT} it is", stacklevel=2)
+    warnings.warn(f"${LIMIT_VARIABLE} is '{text:.50}', which is no number of bytes: {LIMIT} it is", stacklevel=2)
 
 
 def statistics() -> dict[str, Any]:

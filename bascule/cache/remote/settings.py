@@ -75,7 +75,10 @@ def _settings(address: str, secret: str, timeout: str, limit: str, life: str) ->
 def _number(variable: str, default: float, text: str) -> float:
     if not text:
         return default
-    if re.fullmatch(r"\d+(\.\d+)?", text) and float(text) > 0:
-        return float(text)
-    warnings.warn(f"${variable} is '{text}', which is no number above 0: {default:g} it is", CacheWarning, stacklevel=2)
+    least, bound = (1, "from 1 on") if isinstance(default, int) else (0, "above 0")
+    if re.fullmatch(r"\d{1,15}(\.\d{1,15})?", text) and (number := float(text)) > 0 and number >= least:
+        return number
+    warnings.warn(
+        f"${variable} is '{text:.50}', which is no number {bound}: {default:g} it is", CacheWarning, stacklevel=2
+    )
     return default

@@ -1,0 +1,104 @@
+"""Standard streams that are closed, full, or read by nobody, and interrupts: a command tells of it in a line, and ends with a status."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from .modules import RIGHT
+
+# Of each command, one that prints much and one that prints little.
+COMMANDS = {
+    "bascule-opt": [["-h"], ["--list-passes"], ["--version"], ["{}", "--form-kernels"]],
+    "bascule-run": [["{}", "--print"], ["-h"]],
+    "bascule-import": [["-h"]],
+    "bascule-reduce": [["-h"]],
+    "bascule": [["cache", "stat"]],
+}
+MAINS = {
+    "bascule-opt": "bascule.dialect.tools.opt",
+    "bascule-run": "bascule.tools.run",
+    "bascule-import": "bascule.tools.import_function",
+    "bascule-reduce": "bascule.reduction.command",
+    "bascule": "bascule.tools.main",
+}
+CASES = [(tool, words) for tool, lines in COMMANDS.items() for words in lines]
+# argparse prints the help of these, and forgives whoever does not take it.
+FORGIVEN = [(tool, ["-h"]) for tool in COMMANDS if tool != "bascule-opt"]
+
+
+@pytest.fixture(scope="module")
+def right(tmp_path_factory) -> str:
+    file = tmp_path_factory.mktemp("streams") / "right.mlir"
+    file.write_text(RIGHT)
+    return str(file)
+
+
+def process_of(tool: str, words: list[str], right: str, redirected: str = "", **streams) -> tuple[int, str]:
+    """The exit status of a command in a process of its own, and its standard error."""
+    program = f"from {MAINS[tool]} import main; raise SystemExit(main())"
+    words = [sys.executable, "-c", program, *(word.replace("{}", right) for word in words)]
+    shell = ["sh", "-c", f'exec "$@" {redirected}', "sh", *words]
+    streams = {"stdout": subprocess.DEVNULL, **streams}
+    done = subprocess.run(shell, stderr=subprocess.PIPE, text=True, timeout=200, check=False, **streams)
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("tool, words", [case for case in CASES if case not in FORGIVEN])
+@pytest.mark.parametrize("redirected", [">/dev/full", ">&-"])
+def test_an_output_that_takes_nothing(right, tool, words, redirected):
+    status, told = process_of(tool, words, right, redirected)
+    assert status == 1 and told.startswith(f"{tool}: error: ")
+    assert "No space left on device" in told if "full" in redirected else "Bad file descriptor" in told
+
+
+@pytest.mark.parametrize("tool, words", CASES)
+def test_an_output_that_nobody_reads(right, tool, words):
+    """As behind `| head -1`: no complaint."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    status, told = process_of(tool, words, right, stdout=writing)
+    os.close(writing)
+    assert (status, told) in [(0, ""), (128 + signal.SIGPIPE, "")]
+
+
+@pytest.mark.parametrize("tool", ["bascule-opt", "bascule-run"])
+def test_an_input_that_is_closed(right, tool):
+    status, told = process_of(tool, ["-"], right, "<&-")
+    assert status == 1 and told.startswith(f"{tool}: error: ") and "Bad file descriptor" in told
+
+
+def test_an_error_that_nobody_reads(right):
+    assert process_of("bascule-opt", [f"{right}.not"], right, "2>&-") == (1, "")
+
+
+def test_a_result_in_a_file_needs_no_output(right, tmp_path):
+    out = tmp_path / "out.mlir"
+    assert process_of("bascule-opt", ["{}", "-o", str(out)], right, ">&- <&-") == (0, "")
+    assert "bascule.compute" in out.read_text()
+
+
+def test_characters_that_the_output_has_no_code_for_are_escaped(right):
+    """`--help=` tells of a pass in our words; a name of a file is printed as it came."""
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    program = (
+        "from bascule.dialect.tools.command import command; command('x')(lambda argv: print('\\u03bb\\udcff') or 0)()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "\\u03bb\\udcff\n", "")
+
+
+@pytest.mark.parametrize("tool", MAINS)
+def test_an_interrupt(tool):
+    """While the command works, at whatever: here, as it looks at its arguments."""
+    program = (
+        f"import sys, signal; import {MAINS[tool]} as tool\n"
+        "class Arguments(list):\n    def __getitem__(self, at): signal.raise_signal(signal.SIGINT)\n"
+        "    __iter__ = __contains__ = __len__ = __getitem__\n    def __iter__(self): self[0]\n"
+        "raise SystemExit(tool.main(Arguments()))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=200, check=False)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGINT, f"{tool}: interrupted\n")
