@@ -23,6 +23,7 @@ from ..entry.looked_at import Place, looked_at
 from ..errors import UserError
 from ..options import Options, make_options
 from ..pipelines import pipeline_for
+from ..reporting.one_at_a_time import one_at_a_time
 from ..reporting.raise_through_dynamo import raised_as_is
 from ..targets.placement import placement_of
 from ..targets.select import target_for
@@ -74,6 +75,7 @@ class Bisection:
         return "\n".join(lines)
 
 
+@one_at_a_time
 def bisect(
     model: Callable[..., Any],
     inputs: Sequence[Any],

@@ -23,6 +23,7 @@ from ..compiler.fx_passes import fx_pipeline
 from ..dialect.analysis.memory.live_bytes import GIVEN, RESULT, Held
 from ..errors import UserError
 from ..options import PRE_GRAD, Options, options_for
+from ..reporting.one_at_a_time import one_at_a_time
 from ..reporting.raise_through_dynamo import raised_as_is
 from .partition import search_of
 from .step_peak import StepPeak
@@ -105,6 +106,7 @@ class MemoryReport:
         return "\n\n".join(told) if told else "no graph was captured that needs gradients"
 
 
+@one_at_a_time
 def memory(
     function: Callable[..., Any],
     *args: Any,

@@ -20,6 +20,7 @@ from ..errors import UserError
 from ..reporting.compile_record import Record
 from ..reporting.counters import counters
 from ..reporting.graph_summary import AtenCall, HostCopies, Kernel, Memory, Overlap, Summary
+from ..reporting.one_at_a_time import one_at_a_time
 from .backend import compile_dynamo_graph
 
 CACHES = ("traces", "cache")  # groups of counters
@@ -176,6 +177,7 @@ def _short(text: str) -> str:
     return re.sub(r"(\.py:\d+):0\b", r"\1", text)
 
 
+@one_at_a_time
 def explain(
     function: Callable[..., Any],
     *args: Any,

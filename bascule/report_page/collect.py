@@ -14,12 +14,14 @@ from ..compat.graphs.recompiles import last_compilation, recompiles_after
 from ..dialect.tools.output import write
 from ..entry.explain import Watched
 from ..errors import UserError
+from ..reporting.one_at_a_time import one_at_a_time
 from .dump import graphs_of
 from .page import page_of
 
 RUNS = 5  # that are measured, after one that is not
 
 
+@one_at_a_time
 def report(
     function: Callable[..., Any],
     *args: Any,
@@ -39,6 +41,7 @@ def report(
     """
     if not callable(function):
         raise UserError(f"takes a function or a module, got {function!r}", location="report")
+    name = getattr(function, "__qualname__", type(function).__name__)
     with tempfile.TemporaryDirectory(prefix="bascule-") as folder:
         given = {"dump": folder, **(options or {}), "profiler_mark_wrapper_call": True}
         before = last_compilation()
@@ -50,8 +53,11 @@ def report(
         for more in calls:
             watched.run(*more)
         told = {"breaks": watched.breaks, "recompiles": recompiles_after(before)}
+        if not watched.records:
+            raise UserError(
+                f"no graph of '{name}' was compiled", location="report", hint="bascule.explain tells of graph breaks"
+            )
         graphs = graphs_of(Path(given["dump"]))
-    name = getattr(function, "__qualname__", type(function).__name__)
     _add_times(graphs, times)
     return _write(path, page_of(f"{name}, compiled by Bascule", graphs, told))
 

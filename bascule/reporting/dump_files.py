@@ -14,7 +14,7 @@ def written(path: Path, content: str | bytes) -> bool:
     """Writes a file, and the folders above it; whether the disk took it. Where not, nothing of it is left, and a warning says why."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        path.write_bytes(content.encode(errors="backslashreplace") if isinstance(content, str) else content)
     except OSError as error:
         pass_on(error)
         with tolerating(OSError):

@@ -20,8 +20,12 @@ class Locations:
         trace = node.meta.get("stack_trace")
         if trace not in self.files:
             frame = user_frame(trace)
-            self.files[trace] = ir.Location.file(*frame, 0, context=self.context) if frame else self.unknown
+            self.files[trace] = self._file(*frame) if frame else self.unknown
         return self.files[trace]
+
+    def _file(self, name: str, line: int) -> ir.Location:
+        told = name.encode(errors="backslashreplace").decode()  # the bindings take no half of a character
+        return ir.Location.file(told, line, 0, context=self.context)
 
     def of(self, node: torch.fx.Node, operator: str) -> ir.Location:
         """The user's line of `node`, under the name of its operator."""

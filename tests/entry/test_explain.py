@@ -1,5 +1,7 @@
 """`bascule.explain`: what it tells, and that it leaves the model alone."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -77,3 +79,21 @@ def test_a_second_time_it_comes_from_the_disk(folder):
     assert bascule.counters()["cache"] == {"miss": 1, "stored": 1, "hit": 1}
     assert second.graphs[0].loaded and ": 4 nodes, loaded from the disk cache in " in str(second)
     assert first.breaks == second.breaks == ()
+
+
+def test_reports_of_several_threads_take_turns(tmp_path):
+    """Each calls `torch.compiler.reset`: beside another's compile, or its call of what was compiled, the process would die."""
+
+    def function(x):
+        return (x.sin() + 1).sum()
+
+    def reports(number):
+        x = torch.ones(4 + number, requires_grad=True)
+        for _ in range(2):
+            assert len(bascule.explain(function, x).graphs) == 2
+            assert "a peak of" in str(bascule.memory(function, x))
+            assert "match: graph0_forward" in str(bascule.bisect(function, [x]))
+            assert bascule.report(function, x, path=tmp_path / f"{number}.html").exists()
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(reports, range(3)))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import bascule
 from bascule.report_page.documents import of_module, of_triton, of_wrapper
 from bascule.report_page.dump import graphs_of
 from bascule.tools.main import main
@@ -80,3 +81,23 @@ def test_a_manifest_of_another_kind_is_refused(tmp_path, capsys, text, told):
     assert main(["report", str(tmp_path)]) == 1
     error = capsys.readouterr().err
     assert told in error and "manifest.json" in error
+
+
+@pytest.mark.parametrize("function", [torch.nn.Identity(), lambda x: None, lambda x: 3, torch.nn.Sequential()])
+def test_of_a_function_without_a_graph_there_is_no_page(tmp_path, function):
+    path = tmp_path / "page.html"
+    with pytest.raises(bascule.UserError, match=r"report: no graph of '.*' was compiled"):
+        bascule.report(function, torch.ones(4), path=path)
+    assert not path.exists()
+
+
+def test_code_in_a_file_whose_name_is_no_text(tmp_path):
+    """Half a character, as Python reads a name that is not UTF-8; and what HTML would read as a tag."""
+    names: dict = {}
+    exec(compile("def f(x):\n    return x.sin() + 1  # </script>\n", f"{tmp_path}/<b>&\udcff.py", "exec"), names)
+    options = {"on_error": "raise"}
+    told = bascule.explain(names["f"], torch.ones(4), options=options)
+    assert told.graphs[0].fallback is None and "\udcff" not in str(told)
+    page = bascule.report(names["f"], torch.ones(4), path=tmp_path / "page.html", options=options)
+    assert "</script><" not in page.read_text().replace("</script>\n", "") and page.read_text().count("<b>") == 0
+    assert bascule.bisect(names["f"], [torch.ones(4)]).wrong is None

@@ -211,20 +211,22 @@ def embedding(c, weight, indices, *_):
 
 
 def insertion_point(c: Conversion, boundaries: ir.Value, row: Sequence[ir.Value], x: Scalar, right: bool) -> ir.Value:
-    """How many of the sorted `boundaries[row]` are below `x` (`right`: or equal), as an index, by bisection. NaN is above all."""
+    """How many of the sorted `boundaries[row]` are below `x` (`right`: or equal), as an index, by bisection. NaN is above all.
+
+    Of what is not sorted, NaN among them, the answer is the path's: eager's, that looks at the middle of what is left.
+    """
     (count,) = [known(size) for size in shape_of(boundaries)[-1:]]
-    low, left = index_constant(0), count
-    # Invariant: the answer lies in [low, low + left].
-    while left:
-        half = left // 2
-        middle = c.apply([dim(0) + half], [low])[0]
-        # The last steps may look past the end, where nothing is below.
-        bound = read(boundaries, [*row, clamped(middle, index_constant(count - 1))]).to(x.dtype, mark=STORED)
-        below = ~((bound > x) if right else (bound >= x))
-        inside = compare("lt", middle, count)
-        advance = arith.AndIOp(below.value, inside).result
-        low = choose(advance, c.apply([dim(0) + half + 1], [low])[0], low)
-        left = max(half, left - half - 1)
+    low, end = index_constant(0), index_constant(count)
+    # Invariant: the answer lies in [low, end]. At least one is left before each step but the last, which may find none, at the end too.
+    for left in reversed(range(count.bit_length())):
+        middle = c.apply([ir.AffineExpr.get_floor_div(dim(0) + dim(1), expr(2))], [low, end])[0]
+        place = middle if left else clamped(middle, index_constant(count - 1))
+        bound = read(boundaries, [*row, place]).to(x.dtype, mark=STORED)
+        advance = (~((bound > x) if right else (bound >= x))).value
+        if not left:
+            advance = arith.AndIOp(advance, compare("lt", low, end)).result
+        low = choose(advance, c.apply([dim(0) + 1], [middle])[0], low)
+        end = choose(advance, end, middle)
     return low
 
 

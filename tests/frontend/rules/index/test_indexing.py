@@ -218,3 +218,22 @@ def test_index_out_of_range_stays_inside():
     torch.testing.assert_close(rows, X[[3, 0]])
     torch.testing.assert_close(selected, X[[3, 0]])
     torch.testing.assert_close(written[1:3], X[1:3])
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 12, 31, 32, 33])
+def test_a_search_takes_the_path_of_eagers(count, target):
+    """Among boundaries that are not sorted, and those that `sort` leaves NaN among, the place that is found is the path's."""
+    values = torch.cat([torch.randn(50), torch.tensor([torch.nan, torch.inf, -torch.inf])])
+    ordered = torch.randn(count).sort().values
+    spoilt = torch.where(torch.rand(count) < 0.3, torch.nan, ordered)
+    for right in (False, True):
+
+        def search(x, boundaries, right=right):
+            return torch.bucketize(x, boundaries, right=right), torch.searchsorted(boundaries, x, right=right)
+
+        g, backend = compiled(search, target=target)
+        for boundaries in (ordered, spoilt, spoilt.sort().values, torch.randn(count)):
+            for actual, expected in zip(g(values, boundaries), search(values, boundaries)):
+                torch.testing.assert_close(actual, expected, rtol=0, atol=0)
+        assert not backend.called()
