@@ -5,7 +5,8 @@ from functools import wraps
 from threading import RLock
 from typing import ParamSpec, TypeVar
 
-Given, Told = ParamSpec("Given"), TypeVar("Told")
+Given = ParamSpec("Given")
+Told = TypeVar("Told")
 
 _report = RLock()  # a function that is reported of may ask for a report
 
