@@ -77,8 +77,10 @@ def check_copies(graph: ir.Operation) -> None:
 
 
 def require(stage: Pass, module: ir.Module, known: dict[ir.Attribute, list[str]]) -> None:
-    """Raises `UserError` at the first function of ours that is of another stage than `stage` takes. `known`: the kinds of values of the
-    functions' types that were asked for before, by any pass."""
+    """Raises `UserError` at the first function of ours, or operator of ATen, that is of another stage than `stage` takes.
+
+    `known`: the kinds of values of the functions' types that were asked for before, by any pass.
+    """
     if not stage.takes:
         return
     ways = _WAYS[stage.takes]
@@ -91,7 +93,7 @@ def require(stage: Pass, module: ir.Module, known: dict[ir.Attribute, list[str]]
             )  # a graph has many values of few types
             kinds = known[signature] = [*dict.fromkeys(map(_kind, types))]
         hint = next((ways[kind] for kind in kinds if kind in ways), None)
-        if hint is not None and _ours(function):
+        if hint is not None and (is_extern(function) or _ours(function)):
             raise UserError(
                 f"'{stage.name}' takes {STAGE_NAMES[stage.takes]}: those of @{function.attributes['sym_name'].value} are not",
                 location=source_of(function.location),

@@ -54,6 +54,8 @@ FILES = {
     "loads.mlir": reproducer('pipeline: "builtin.module(cse)", load_pass: "nowhere:Nothing"'),
     "unknown.mlir": reproducer('pipeline: "builtin.module(nothing)"'),
     "empty.mlir": "",
+    "operator.mlir": 'func.func private @f(memref<4xf32>, memref<4xf32>) attributes {bascule.extern = "aten.sin.default", '
+    'bascule.out = "aten.sin.out", bascule.arguments = [#bascule.operand<0>], bascule.results = array<i64: 0>}\n',
 }
 
 # name -> the command line, what its error tells
@@ -81,6 +83,28 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     ),
     "IR of an earlier stage": ([OPT, RIGHT, "--plan-memory"], "{}/right.mlir:"),
     "IR of a later stage": ([OPT, "{}/program.mlir", "--bufferize-kernels"], "{}/program.mlir:"),
+    "operators of ATen of a later stage": ([OPT, "{}/operator.mlir", "--bufferize-kernels"], "{}/operator.mlir:"),
+    "a seed beyond 64 bits": ([RUN, RIGHT, "--seed=99999999999999999999"], "--seed"),
+    "sizes in other digits": ([RUN, RIGHT, "--shapes=s0=\u00b2"], "--shapes"),
+    "a size of 5000 digits": ([RUN, RIGHT, "--shapes=s0=" + "9" * 5000], "--shapes"),
+    "elements in other digits": (
+        [OPT, RIGHT, "--mlir-elide-elementsattrs-if-larger=\u00b2"],
+        "--mlir-elide-elementsattrs-if-larger",
+    ),
+    "elements beyond 64 bits": (
+        [OPT, RIGHT, "--mlir-elide-elementsattrs-if-larger=" + "9" * 20],
+        "--mlir-elide-elementsattrs-if-larger",
+    ),
+    "a reproducer to a full disk": (
+        [OPT, RIGHT, "--cse", "--mlir-pass-pipeline-crash-reproducer=/dev/full"],
+        "cannot write '/dev/full'",
+    ),
+    "a reduction into a folder": ([REDUCE, RIGHT, "--test=crash", "-o", "{}"], "-o"),
+    "a time that is no number": ([REDUCE, RIGHT, "--test=crash", "--timeout=nan"], "--timeout"),
+    "a time below zero": ([REDUCE, RIGHT, "--test=crash", "--timeout=-1"], "--timeout"),
+    "a time without an end": ([REDUCE, RIGHT, "--test=crash", "--timeout=inf"], "--timeout"),
+    "an import into a folder": ([IMPORT, "{}/functions.py:f", "--inputs=f32[4]", "-o", "{}"], "-o"),
+    "a report into a folder": ([REPORT, "report", "{}", "-o", "{}"], "-o"),
     "a program to be fused": ([OPT, "{}/program.mlir", "--form-kernels"], "{}/program.mlir:"),
     "a pipeline of bascule-run": ([RUN, RIGHT, "--pipeline=nothing"], "nothing"),
     "a pipeline of bascule-reduce": ([REDUCE, RIGHT, "--test=crash", "--pipeline=nothing"], "nothing"),

@@ -91,6 +91,24 @@ def test_characters_that_the_output_has_no_code_for_are_escaped(right):
     assert (done.returncode, done.stdout, done.stderr) == (0, "\\u03bb\\udcff\n", "")
 
 
+@pytest.mark.parametrize(
+    "word, told", [("--pass-pipeline=func.func(\udcff)", "pipeline:1: "), ("--\udcff", "neither an option nor a pass")]
+)
+def test_half_a_character_on_the_command_line(right, word, told):
+    status, error = process_of("bascule-opt", [right, word], right)
+    assert status == 1 and told in error
+
+
+def test_a_file_whose_name_is_no_text(right, tmp_path):
+    file = tmp_path / "\udcff.mlir"
+    file.write_text(RIGHT)
+    assert process_of("bascule-opt", [str(file), "--form-kernels"], right) == (0, "")
+    assert process_of("bascule-run", [str(file), "--pipeline=form-kernels"], right) == (0, "")
+    file.write_text(RIGHT.replace("%e, %e", "%e, %z"))
+    status, error = process_of("bascule-opt", [str(file)], right)
+    assert status == 1 and "\\udcff.mlir:5:" in error and "undeclared SSA value" in error
+
+
 @pytest.mark.parametrize("tool", MAINS)
 def test_an_interrupt(tool):
     """While the command works, at whatever: here, as it looks at its arguments."""
