@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from bascule.runtime.modules.profiled import RANGE
+
 from ..compat.graphs.recompiles import last_compilation, recompiles_after
 from ..dialect.tools.output import write
 from ..entry.explain import Watched
@@ -88,8 +90,13 @@ def _measured(run: Callable[[], None]) -> Times:
             run()
     found: Times = {}
     for event in profiler.events() or ():
-        around = "" if event.cpu_parent is None else event.cpu_parent.name
-        found.setdefault((around, event.name), []).append(event.time_range.elapsed_us())
+        around = event.cpu_parent
+        while around is not None and around.name.startswith(
+            RANGE
+        ):  # of any run; the one around it has the graph's name
+            around = around.cpu_parent
+        name = "" if around is None else around.name
+        found.setdefault((name, event.name), []).append(event.time_range.elapsed_us())
     return found
 
 
