@@ -114,6 +114,7 @@ def test_an_interrupt(tool):
     """While the command works, at whatever: here, as it looks at its arguments."""
     program = (
         f"import sys, signal; import {MAINS[tool]} as tool\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a job in the background is born without
         "class Arguments(list):\n    def __getitem__(self, at): signal.raise_signal(signal.SIGINT)\n"
         "    __iter__ = __contains__ = __len__ = __getitem__\n    def __iter__(self): self[0]\n"
         "raise SystemExit(tool.main(Arguments()))"
