@@ -9,6 +9,7 @@ from .dialect.interrupts import pass_on
 from .errors import UserError
 
 MOST = 2**63 - 1  # of whole numbers
+DIGITS = 30  # of a text that is a number of bytes
 SHOWN = 200  # characters of a value
 
 

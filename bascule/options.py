@@ -15,7 +15,7 @@ from bascule.frontend.fx_pipeline import registry as fx_registry
 from .compat.versions import Internals, internals
 from .errors import UserError
 from .inductor_options import INDUCTORS, followed_as, is_inductors, warn_about_settings
-from .option_checks import check_number, check_replayed, check_writable, shown
+from .option_checks import DIGITS, check_number, check_replayed, check_writable, shown
 
 
 def _option(default: Any, meaning: str, choices: tuple[str, ...] = (), least: int | None = None) -> Any:
@@ -269,8 +269,6 @@ class Options:
 
 _NAMES = {type(None): "None", Callable: "a function", tuple: "names of FX passes"}
 _NAMES |= {Hooks: "an object of a subclass of bascule.dialect.steering.hooks.Hooks"}
-
-DIGITS = 30  # of a text that is a number of bytes
 
 BUDGET = "option 'memory_budget'"
 BUDGET_HOST = "option 'memory_budget_host'"

@@ -91,9 +91,8 @@ def _measured(run: Callable[[], None]) -> Times:
     found: Times = {}
     for event in profiler.events() or ():
         around = event.cpu_parent
-        while around is not None and around.name.startswith(
-            RANGE
-        ):  # of any run; the one around it has the graph's name
+        # That of a run has no graph's name; the one around it has.
+        while around is not None and around.name.startswith(RANGE):
             around = around.cpu_parent
         name = "" if around is None else around.name
         found.setdefault((name, event.name), []).append(event.time_range.elapsed_us())

@@ -126,9 +126,7 @@ def _rows_of(grouping: Grouping, group: Group, number: int, source: ir.Value) ->
     """For each dim of a tensor that the group makes or reads, the rows that index it."""
     if grouping.of.get(source) != number:
         return group.reads[source]
-    producer = grouping.members[source]
-    rows = {dim: r for r, dim in enumerate(producer.row_dims)}
-    return tuple(Digits((rows.get(dim),)) for dim in range(len(producer.sizes)))
+    return grouping.members[source].result_rows
 
 
 def _places(indexing: Indexing, member: Member, chunks: Chunks, source: ir.Value) -> Pattern:
@@ -152,7 +150,7 @@ def _places(indexing: Indexing, member: Member, chunks: Chunks, source: ir.Value
                 found.append(None)
             else:
                 found.append(chunks.split if value == chunk else number.get(value))
-        places.append(Digits(tuple(found)) if found else Digits())
+        places.append(Digits.of(found))
     return tuple(places)
 
 

@@ -185,11 +185,7 @@ class Grouping:
             owner = self.of.get(source)
             group = self.groups[owner] if owner is not None else None
             if owner is not None and group is not None and group.members[0].fuses:
-                producer = self.members[source]
-                rows = {dim: r for r, dim in enumerate(producer.row_dims)}
-                links.setdefault(owner, []).append(
-                    (pattern, tuple(Digits((rows.get(d),)) for d in range(len(pattern))))
-                )
+                links.setdefault(owner, []).append((pattern, self.members[source].result_rows))
                 saved[owner] = saved.get(owner, 0) + 2 * tensor_bytes(source)
         for source in member.operands:
             size = tensor_bytes(source)

@@ -1,6 +1,6 @@
 """Computes as members of a kernel: how a member's reads sit over its own domain, and which of its dims are the kernel's rows."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -26,6 +26,11 @@ class Digits:
 
     dims: tuple[int | None, ...] = (None,)
     form: str = ""
+
+    @staticmethod
+    def of(dims: Sequence[int | None]) -> "Digits":
+        """Those of an index that counts through `dims`; of none, as of a constant, it is no dim of the domain."""
+        return Digits(tuple(dims) or (None,))
 
     @property
     def counted(self) -> tuple[int | None, ...]:
@@ -91,6 +96,12 @@ class Member:
         return tuple(d for d in self.long_dims if d not in self.row_dims)
 
     @property
+    def result_rows(self) -> Pattern:
+        """For each dim of its domain, as another reads its result by it, the kernel's row that it is."""
+        rows = {dim: row for row, dim in enumerate(self.row_dims)}
+        return tuple(Digits((rows.get(dim),)) for dim in range(len(self.sizes)))
+
+    @property
     def fuses(self) -> bool:
         """Whether it can share a kernel: a compute can, and what lays pieces beside each other; another scatter, or a scan, stands alone."""
         return self.body.op.name == "bascule.compute" or self.lays
@@ -129,7 +140,7 @@ class Member:
             size = indexing.extent(values[at + 1])
             if found[at + 1] is None and size is not None and constant(expr(size)) == self.chunks.size:
                 del found[at + 1]
-        return Digits(tuple(found)) if found else Digits()
+        return Digits.of(found)
 
 
 def is_laid(scatter: ir.Operation) -> bool:

@@ -22,8 +22,10 @@ def _like_sizes(x: Tensor, y: Tensor, *_: Any, **__: Any) -> bool:
     return x.dim() >= y.dim() and torch.broadcast_shapes(x.shape, y.shape) == x.shape
 
 
-def _one_dtype(x: Tensor, y: Tensor, *_: Any, **__: Any) -> bool:
-    return x.dtype == y.dtype
+def _one_dtype(*args: Any, **_: Any) -> bool:
+    """Whether all tensors have one. Decompositions promote others otherwise than ATen, which refuses them, or lets those of some dimension
+    decide."""
+    return len({x.dtype for x in tree_leaves(args) if isinstance(x, Tensor)}) <= 1
 
 
 def _sorted_dtypes(x: Tensor | complex, y: Tensor | complex, **_: Any) -> bool:
@@ -37,11 +39,6 @@ def _of_rows(x: Tensor, matrix: Tensor, *_: Any, **__: Any) -> bool:
 
 def _floats(x: Tensor, *_: Any, **__: Any) -> bool:
     return x.dtype.is_floating_point or x.dtype.is_complex
-
-
-def _alike(*args: Any, **_: Any) -> bool:
-    """The decomposition promotes tensors of different dtypes otherwise than ATen, which lets those of some dimension decide."""
-    return len({x.dtype for x in tree_leaves(args) if isinstance(x, Tensor)}) <= 1
 
 
 def _positive(x: Tensor, p: int) -> bool:
@@ -69,7 +66,7 @@ _TAKEN: dict[OpOverload, Callable[..., bool]] = {
     aten._softmax.default: _floats,
     aten._log_softmax.default: _floats,
     aten.addmv.default: _of_rows,
-    aten.block_diag.default: _alike,
+    aten.block_diag.default: _one_dtype,
     aten.isin.Tensor_Tensor: _sorted_dtypes,
     aten.isin.Tensor_Scalar: _sorted_dtypes,
     aten.isin.Scalar_Tensor: _sorted_dtypes,

@@ -44,19 +44,13 @@ def training(compiled: Call, args: tuple[Any, ...], outputs: Sequence[Any], amp:
     apply = super(torch.autograd.Function, _function(base, amp)).apply
 
     def direct(*args: Any) -> Any:
-        return compiled(*args) if in_functorch() else list(apply(*args))
-
-    if not written:
-        return direct
-    increment_version = torch.autograd.graph.increment_version
-
-    def writing(*args: Any) -> Any:
         if in_functorch():
             return compiled(*args)
-        increment_version([args[i] for i in written])
+        if written:
+            torch.autograd.graph.increment_version([args[i] for i in written])
         return list(apply(*args))
 
-    return writing
+    return direct
 
 
 def _connected(node: Any, args: Sequence[Any]) -> bool:

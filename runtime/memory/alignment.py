@@ -32,16 +32,17 @@ def realigned(call: Boxed, args: list[Any], *, checked: Sequence[int], written: 
         args[number] = aligned(args[number])
     used = list(args)
     outputs = call(args)
-    own = {id(new): old for new, old in zip(used, given) if new is not old}
     for number in written:
         if used[number] is not given[number]:
             given[number].data.copy_(used[number])  # no version of its own, as a kernel's write
-    copies = {new.untyped_storage().data_ptr(): old for new, old in zip(used, given) if new is not old}
-    return tuple(own[id(output)] if id(output) in own else _in_its_argument(output, copies) for output in outputs)
+    copies = {new.untyped_storage().data_ptr(): (new, old) for new, old in zip(used, given) if new is not old}
+    return tuple(_in_its_argument(output, copies) for output in outputs)
 
 
-def _in_its_argument(output: Any, copies: Mapping[int, torch.Tensor]) -> Any:
-    """`output`, or if it lies in one of `copies` (by their addresses), which begin at the first byte of these, the same part of the argument."""
+def _in_its_argument(output: Any, copies: Mapping[int, tuple[torch.Tensor, torch.Tensor]]) -> Any:
+    """`output`, or if it is, or lies in, one of `copies` (by their addresses, each with its argument), the argument or the same part of it."""
     strided = isinstance(output, torch.Tensor) and output.layout is torch.strided
-    argument = copies.get(output.untyped_storage().data_ptr()) if strided else None
-    return output if argument is None else same_part(argument, output)
+    copy, argument = copies.get(output.untyped_storage().data_ptr(), (None, None)) if strided else (None, None)
+    if argument is None:
+        return output
+    return argument if output is copy else same_part(argument, output)

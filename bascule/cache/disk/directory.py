@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ...dialect.interrupts import pass_on, tolerating
+from ...option_checks import DIGITS
 from .entry_paths import KINDS, entries, unfinished
 from .files import remove_abandoned
 from .store import Store
 
 VARIABLE, LIMIT_VARIABLE = "BASCULE_CACHE_DIR", "BASCULE_CACHE_LIMIT"
 LIMIT = 2 << 30  # bytes that all of them may take
-DIGITS = 30  # of a number of bytes
 
 
 def root() -> Path | None:
