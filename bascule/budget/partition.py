@@ -7,8 +7,8 @@ from typing import Any
 
 from torch.fx import GraphModule
 
+from bascule.frontend.fx.graph_ends import NOTED
 from bascule.frontend.fx_pipeline.pipeline import FxPipeline
-from bascule.frontend.importer.graph import NOTED
 from bascule.frontend.partitioner.joint_splits import Pair, Splits
 from bascule.frontend.partitioner.memory_budget import Search
 from bascule.frontend.partitioner.min_cut import min_cut

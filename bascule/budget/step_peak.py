@@ -13,12 +13,12 @@ import torch
 from torch.fx import GraphModule, Node
 
 from bascule.frontend.aot.compile_autograd import mark_backward_inputs
-from bascule.frontend.fx.graph_ends import inputs_of, outputs_of
+from bascule.frontend.fx.graph_ends import VISIBLE, inputs_of, outputs_of
 from bascule.frontend.fx.node_values import complete_inserted
 from bascule.frontend.fx.storages import storage_of
 from bascule.frontend.fx.trace_context import hint
 from bascule.frontend.fx_pipeline.pipeline import FxPipeline
-from bascule.frontend.importer.graph import VISIBLE, import_graph
+from bascule.frontend.importer.graph import import_graph
 from bascule.frontend.partitioner.held_tensors import mark_held
 from bascule.frontend.partitioner.memory_budget import text_of
 from bascule.frontend.partitioner.training_step import tensor_bytes

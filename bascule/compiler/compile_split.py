@@ -8,13 +8,13 @@ from typing import Any, Protocol
 import torch
 
 from bascule.frontend.aot.decompositions import decomposition_table
+from bascule.frontend.fx.graph_ends import RESTRIDED
 from bascule.frontend.fx.storages import changes_input
 from bascule.frontend.graph_split.find_split_points import known_cuts, refused
 from bascule.frontend.graph_split.flex_attention_chunks import query_chunks
 from bascule.frontend.graph_split.higher_order_decompositions import dense_form
 from bascule.frontend.graph_split.split_module import Step, Submodule, split_module
 from bascule.frontend.graph_split.split_point import cut_at
-from bascule.frontend.importer.graph import RESTRIDED
 from bascule.runtime.boxed import Boxed
 from bascule.runtime.memory.tensor_serialization import told_of
 from bascule.runtime.modules.higher_order import below_autograd

@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from bascule.frontend.fx.graph_ends import inputs_of, outputs_of
+from bascule.frontend.fx.graph_ends import VISIBLE, inputs_of, outputs_of
 from bascule.frontend.fx.trace_context import hint
-from bascule.frontend.importer.graph import VISIBLE
 from bascule.runtime.memory.allocation import laid_out
 
 

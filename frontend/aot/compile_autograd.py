@@ -16,7 +16,7 @@ from ..aot_runtime.direct_calls import Made, called_directly, made, making
 from ..aot_runtime.python_random import with_drawn_numbers
 from ..aot_runtime.tangents import tangents_of
 from ..fx.boxed import Boxed
-from ..fx.graph_ends import inputs_of, outputs_of
+from ..fx.graph_ends import DYING, SHARED, TANGENT_OF, VISIBLE, inputs_of, outputs_of
 from ..fx.trace_context import TracingContext, context_at_hand, context_for, hint, tracing
 from ..fx_pipeline.pipeline import FxPipeline
 from ..partitioner.held_tensors import HELD, ON_HOST, RETURNED
@@ -237,8 +237,6 @@ def report_output_strides(gm: torch.fx.GraphModule) -> None:
 def mark_visible_outputs(gm: torch.fx.GraphModule) -> None:
     """Notes on the output node of a training step's forward how many outputs, the first ones, the user sees; the others are saved for the
     backward. Unlike Inductor's, that looks at each call which of them it may write: AOTAutograd need not refuse to keep the graph."""
-    from ..importer.graph import VISIBLE  # not above: what is loaded from a cache needs no MLIR
-
     context = context_at_hand()
     if context is not None and context.fw_metadata is not None:
         gm.graph.output_node().meta[VISIBLE] = context.fw_metadata.num_forward
@@ -252,8 +250,6 @@ def mark_backward_inputs(gm: torch.fx.GraphModule) -> None:
 
     The partitioner calls the forward's inputs `primals_1`, ... in both graphs.
     """
-    from ..importer.graph import DYING, SHARED, TANGENT_OF  # not above: what is loaded from a cache needs no MLIR
-
     inputs = inputs_of(gm.graph)
     for node in inputs:
         others = node.name.startswith("primals_") or HELD in node.meta or ON_HOST in node.meta

@@ -4,9 +4,16 @@ from typing import Any
 
 from torch.fx import Graph, Node
 
-# Metadata of the output node: bytes that the graph is given where no memory budget chooses what it saves; without it, those that it is given.
-GIVEN_BYTES = "bascule_given_bytes"
-CHUNKED = "bascule_chunk_rows"  # metadata of the output node: bytes from which tensors are made by chunks of their rows
+# Metadata of the output node:
+VISIBLE = "bascule_visible_outputs"  # how many of its outputs, the first ones, the user sees; without it, all
+NOTED = "bascule_note"  # a remark about the graph
+GIVEN_BYTES = "bascule_given_bytes"  # bytes that it is given where no memory budget chooses what it saves; without it, those that it is given
+CHUNKED = "bascule_chunk_rows"  # bytes from which tensors are made by chunks of their rows
+# Metadata of a placeholder:
+TANGENT_OF = "bascule_tangent"  # a gradient beside a loss's, which autograd mostly does not have
+SHARED = "bascule_shared_input"  # of a backward's: the user was given the tensor too, and may have let go of it
+DYING = "bascule_dying_input"  # nobody but the graph holds the tensor when it runs
+RESTRIDED = "bascule_restrided_input"  # what gives the tensor, an operator that runs by itself, may give it other strides than it told
 
 
 def inputs_of(graph: Graph) -> list[Node]:

@@ -18,9 +18,9 @@ from torch.fx import Graph, GraphModule, Node
 
 from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload
 
+from ..fx.graph_ends import RESTRIDED
 from ..fx.operator_effects import keeps_order
 from ..fx.storages import changes_input
-from ..importer.graph import RESTRIDED
 from ..importer.symbol_sources import symbol_sources
 from ..importer.symbolic_numbers import ComputedNumbers, checked_equalities, is_number, number_of, symbols_in
 from .find_split_points import is_check

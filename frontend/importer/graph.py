@@ -38,7 +38,7 @@ from torch.fx import GraphModule, Node
 
 from bascule.compat.operators.schemas import HigherOrderOperator
 
-from ..fx.graph_ends import CHUNKED, GIVEN_BYTES, inputs_of
+from ..fx.graph_ends import CHUNKED, DYING, GIVEN_BYTES, NOTED, RESTRIDED, SHARED, TANGENT_OF, VISIBLE, inputs_of
 from ..fx.storages import resize_last, storage
 from ..fx.views import returned_as
 from .item_checks import check_numbers_from_data
@@ -47,20 +47,6 @@ from .nodes import NodeImporter, base
 from .symbolic_numbers import symbols_in
 from .symbols import Symbols
 from .tensor_types import TensorTypes
-
-VISIBLE = (
-    "bascule_visible_outputs"  # metadata of an output node: how many of its outputs the user sees; without it, all
-)
-NOTED = "bascule_note"  # metadata of the output node: a remark about the graph
-TANGENT_OF = (
-    "bascule_tangent"  # metadata of a placeholder: a gradient beside a loss's, which autograd mostly does not have
-)
-SHARED = (
-    "bascule_shared_input"  # of a backward's placeholder: the user was given the tensor too, and may have let go of it
-)
-DYING = "bascule_dying_input"  # metadata of a placeholder: nobody but the graph holds the tensor when it runs
-# Metadata of a placeholder: what gives the tensor, an operator that runs by itself, may give it other strides than it told the tracer.
-RESTRIDED = "bascule_restrided_input"
 
 
 @dataclass(frozen=True)
