@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from bascule.frontend.fx.graph_ends import inputs_of, outputs_of
+from bascule.frontend.fx.graph_ends import VISIBLE, inputs_of, outputs_of
 from bascule.frontend.fx.node_calls import written_by
 from bascule.frontend.fx.stack_traces import location_of
 from bascule.frontend.fx.storages import storage, storage_of
@@ -97,7 +97,10 @@ def recording_of(
     values = [node.meta.get("val") for node in inputs]
     numbered = list(enumerate(zip(inputs, values)))
     copied = {storage(x): n for n, (node, x) in numbered if isinstance(x, torch.Tensor) and not _stays(node)}
-    lie_in = [(n, copied.get(storage_of(x)) if isinstance(x, Node) else None) for n, x in enumerate(outputs)]
+    visible = gm.graph.output_node().meta.get(
+        VISIBLE
+    )  # what is saved for the backward is left the copy, which its replay finds in place
+    lie_in = [(n, copied.get(storage_of(x)) if isinstance(x, Node) else None) for n, x in enumerate(outputs[:visible])]
     return Recording(
         name=name,
         device=next(iter(devices)).index,

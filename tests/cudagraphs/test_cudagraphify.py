@@ -265,6 +265,18 @@ def test_a_view_of_an_input_is_the_inputs_own(on_cpu, name, grad, dynamic):
         torch.testing.assert_close((view, sums), (wanted, x.cumsum(0)))
 
 
+def test_an_input_that_is_saved_for_the_backward_is_the_copy(on_cpu):
+    """The caller's tensor would be copied once more by the backward's replay."""
+    call = compiled(lambda x, w: (x[1:], torch.tanh(x * x) * w))
+    x, w = torch.randn(4, 3), torch.randn(3, requires_grad=True)
+    view, product = call(x, w)
+    product.sum().backward()
+    assert view._base is x or view.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    forward, backward = on_cpu.made
+    assert len(forward.outputs) > 2 and [output for output, _ in forward.views] == [0]
+    assert len(backward.inputs) > 1
+
+
 def test_without_the_option_nothing_is_recorded(on_cpu):
     compiled(torch.sin, cudagraphs=False)(torch.ones(4))
     assert not on_cpu.made and bascule.counters()["cudagraphs"] == {}
