@@ -33,7 +33,6 @@ SMALL = 64  # the sides of a tile that is as small as one is made for more of th
 IEEE_SIDE, IEEE_STEP = 64, 16  # the same, and what is summed in a step, of f32, which no tensor core multiplies exactly
 FLOAT8_SINCE = 89  # the compute capability whose tensor cores multiply floats of 8 bits
 STAGES = 4  # pieces under way, at most
-PERSISTENT = False  # whether a multiprocessor has one program, which takes tile after tile: no GPU has run it yet
 LEAST_STAGES = 3  # pieces under way, from which on a program reads on while it stores a tile
 NARROW, PASSED = 2, 32 << 10  # bytes of a number of which a part goes through shared memory at a time, and of that part
 BARRIERS = 256  # bytes in shared memory of what waits for pieces
@@ -171,7 +170,7 @@ def _take_in_turn(domain: Domain, every: Sequence[Contraction], plan: DomainPlan
     alone = plan.warps == 8 and all(len(plan.descriptors) == 2 and not plan.skip for plan in plans)
     *_, high, wide = plan.tile
     room = domain.machine.shared - BARRIERS - _passed(domain, every[0], high * wide)
-    if PERSISTENT and alone and room >= LEAST_STAGES * piece:
+    if alone and room >= LEAST_STAGES * piece:
         plan.programs, plan.stages = domain.machine.sm_count, min(plan.stages, room // piece)
 
 

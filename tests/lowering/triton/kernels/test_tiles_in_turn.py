@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from bascule.dialect.scheduling.gpu import contractions
 from bascule.lowering.triton import compile_kernel
 from bascule.lowering.triton.compile import ptxas
 from bascule.lowering.triton.interpreter import plans
@@ -18,12 +17,6 @@ ROWS, SUMMED, COLUMNS = (
     2312,
 )  # 16 tiles by 10, all of which a multiprocessor has one or two, none of them whole
 BF16 = torch.bfloat16
-
-
-@pytest.fixture(autouse=True)
-def in_turn(monkeypatch):
-    """It is off by default."""
-    monkeypatch.setattr(contractions, "PERSISTENT", True)
 
 
 @pytest.fixture
