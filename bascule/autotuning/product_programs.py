@@ -37,10 +37,11 @@ class ProductPrograms:
     def of(lone: LoneProduct, product: Product, pipeline: Pipeline, machine: CudaMachine) -> "ProductPrograms":
         """`pipeline`: the passes from `expand-products` on, for a GPU that is `machine`. Raises `NotMeasured`, and what passes raise."""
         calls, kernels = lone.module(), lone.module()
-        (graph,) = graph_functions(kernels)
-        for view in graph.regions[0].blocks[0].operations:
-            if view.operation.name == "func.call":
-                view.operation.attributes[TUNED_PRODUCT] = ir.UnitAttr.get()
+        for module, mark in ((calls, ir.BoolAttr.get(False)), (kernels, ir.UnitAttr.get())):
+            (graph,) = graph_functions(module)
+            for view in graph.regions[0].blocks[0].operations:
+                if view.operation.name == "func.call":
+                    view.operation.attributes[TUNED_PRODUCT] = mark
         with steered_by(None):  # nobody asks the user's plug-in about programs that are not run
             for module in (calls, kernels):
                 pipeline.run(module)

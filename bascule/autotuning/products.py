@@ -42,7 +42,7 @@ from .session import PRODUCTS, Session
 
 GAIN = 0.98  # of the time of the calls: what a kernel has to beat, for measurements vary
 TOLD = 3  # kernels, the fastest ones, whose times a remark has
-FORMAT = 1  # of what is kept
+FORMAT = 2  # of what is kept
 CHUNKED = "not measured: the graph is made by chunks of rows, to which products are cut"
 
 # Begins to compile programs, by name, for a GPU; what is returned gives their times, or why they have none: `programs.begin`.
@@ -160,7 +160,7 @@ class _Tuning:
                 made = ProductPrograms.of(lone, product, self.pipeline, self.machine)
                 times = self.measure(made.modules, self.session.device, self.session.record.options.cache)
                 begun.append((case, made, times))
-            except Exception as error:  # of what is tried: the product stays a call
+            except Exception as error:  # of what is tried: the model chooses
                 pass_on(error)
                 case.found = _told_of(error)
         for case, made, times in begun:
@@ -244,12 +244,14 @@ def _choose(cases: Sequence[_Case]) -> None:
             found = case.found
             followers = {(lone.graph, number) for number in lone.followers}
             if isinstance(found, str):
-                _tell(lone, product, MISSED, "stays a call", found)
+                _tell(lone, product, MISSED, "is chosen by the model", found)
             elif found.schedule is None:
                 _tell(lone, product, MISSED, "stays a call, as measured", found.told)
+                lone.call.attributes[TUNED_PRODUCT] = ir.BoolAttr.get(False)
             elif not taken.isdisjoint(followers):
                 told = "what follows is computed with another product, for which this one was a call"
                 _tell(lone, product, MISSED, "stays a call", f"{told}; alone {found.told}")
+                lone.call.attributes[TUNED_PRODUCT] = ir.BoolAttr.get(False)
             else:
                 taken |= followers
                 _tell(lone, product, PASSED, "is a kernel, as measured", found.told)

@@ -14,7 +14,7 @@ UNALIGNED = "bascule.unaligned"  # of a kernel's: its address may be any
 # Of the calls of products.
 FUSED = "bascule.fused"  # it is to be computed with others: a compute
 TUNED_PRODUCT = (
-    "bascule.tuned_product"  # it is a kernel of this schedule, which was measured; then on the sum of that compute
+    "bascule.tuned_product"  # it is a kernel of this schedule, which was measured, or a call (false); later on its sum
 )
 # Of reductions.
 PARTIAL_SUMS = (

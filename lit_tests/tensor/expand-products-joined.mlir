@@ -35,9 +35,14 @@ func.func @joined(%x: tensor<128x64xbf16>, %w: tensor<64x64xbf16, #transposed>, 
   return %r : tensor<128x64xbf16>
 }
 
-// One is asked for itself, as where a backward needs it.
+// One is asked for itself, as where a backward needs it: the other is a kernel with what reads both.
 // CHECK-LABEL: func.func @returned(
-// CHECK-COUNT-2: call @aten.mm
+// CHECK: {bascule.tuned_product, kind = "sum"
+// CHECK: call @aten.mm
+// CHECK-NOT: decision
+// CHECK: return
+// CALLS-LABEL: func.func @returned(
+// CALLS-COUNT-2: call @aten.mm
 func.func @returned(%x: tensor<128x64xbf16>, %w: tensor<64x64xbf16, #transposed>, %v: tensor<64x64xbf16, #transposed>) -> (tensor<128x64xbf16>, tensor<128x64xbf16>) attributes {bascule.graph} {
   %p = call @aten.mm(%x, %w) : (tensor<128x64xbf16>, tensor<64x64xbf16, #transposed>) -> tensor<128x64xbf16>
   %q = call @aten.mm(%x, %v) : (tensor<128x64xbf16>, tensor<64x64xbf16, #transposed>) -> tensor<128x64xbf16>
@@ -52,8 +57,13 @@ func.func @returned(%x: tensor<128x64xbf16>, %w: tensor<64x64xbf16, #transposed>
 }
 
 // Of two matrices; and a row of what is joined is summed, which the kernel of the products would not be.
+// One of two matrices is a kernel with what joins them.
 // CHECK-LABEL: func.func @apart(
-// CHECK-COUNT-2: call @aten.mm
+// CHECK: {bascule.tuned_product, kind = "sum"
+// CHECK: call @aten.mm
+// CHECK-SAME: that is computed with another product
+// CALLS-LABEL: func.func @apart(
+// CALLS-COUNT-2: call @aten.mm
 func.func @apart(%x: tensor<128x64xbf16>, %y: tensor<128x64xbf16>, %w: tensor<64x64xbf16, #transposed>) -> tensor<128x64xbf16> attributes {bascule.graph} {
   %p = call @aten.mm(%x, %w) : (tensor<128x64xbf16>, tensor<64x64xbf16, #transposed>) -> tensor<128x64xbf16>
   %q = call @aten.mm(%y, %w) : (tensor<128x64xbf16>, tensor<64x64xbf16, #transposed>) -> tensor<128x64xbf16>

@@ -84,7 +84,7 @@ def test_errors_of_candidates_are_not_chosen(gpu):
 def test_where_the_calls_fail_nothing_is_chosen(gpu, times):
     gpu(times)
     (told,) = remarks_of(graph := explained(layer, *matrices(*SIZES)))
-    assert len(graph.aten) == 1 and told.endswith("stays a call: 64x48x80: not measured: DriverError: lost")
+    assert len(graph.aten) == 1 and told.endswith("is chosen by the model: 64x48x80: not measured: DriverError: lost")
 
 
 @pytest.mark.parametrize("where", ["compiling", "measuring"])
@@ -103,7 +103,8 @@ def test_an_error_of_what_measures_is_no_failure_of_the_user(gpu, monkeypatch, w
     monkeypatch.setattr(compile_graph, "_tuners", lambda target, record: tuners(record, begin))
     (told,) = remarks_of(explained(layer, *matrices(*SIZES)))
     assert (
-        "stays a call: 64x48x80: not measured: " + ("ValueError: of a pass" if where == "compiling" else "KeyError")
+        "is chosen by the model: 64x48x80: not measured: "
+        + ("ValueError: of a pass" if where == "compiling" else "KeyError")
         in told
     )
 
@@ -211,7 +212,7 @@ def test_joined_products_stay_joined(gpu):
 def test_f32_without_what_follows_is_ruled_out_by_the_model(gpu):
     asked = gpu(kernel_is("kernel 0"))
     (told,) = remarks_of(explained(torch.matmul, *matrices((64, 48), (48, 80), dtype=torch.float32)))
-    assert not asked and "stays a call: 64x48x80: not measured: in f32, without tensor cores" in told
+    assert not asked and "is chosen by the model: 64x48x80: not measured: in f32, without tensor cores" in told
 
 
 def test_f32_where_tf32_is_allowed(gpu):
@@ -282,7 +283,7 @@ def test_when_the_seconds_are_spent_the_rest_stays_calls(gpu):
     asked = gpu(kernel_is("kernel 0"))
     (told,) = remarks_of(graph := explained(layer, *matrices(*SIZES), max_autotune_seconds=0))
     assert not asked and len(graph.aten) == 1
-    assert told.endswith("stays a call: 64x48x80: not measured: the 0 s of max_autotune_seconds were spent")
+    assert told.endswith("is chosen by the model: 64x48x80: not measured: the 0 s of max_autotune_seconds were spent")
 
 
 def test_the_largest_product_is_measured_first(gpu, monkeypatch):

@@ -9,15 +9,17 @@ from ...analysis.products.contractions import TF32, before_widening
 from ...fusion.joined_products import joined_products
 from ...ir import builders
 from ...ir.attribute_names import FUSED, INPUT_PRECISION, TUNED_PRODUCT
-from ...ir.functions import STORED, graph_functions, replace_extern_calls
+from ...ir.functions import CHUNK_ROWS, STORED, graph_functions, replace_extern_calls
 from ...ir.shapes import constant, expr, shape_of, tensor_type
 from ...ir.types import rounding_mode
 from ...mlir import arith, ir
 from ...remarks.attribute import add_remark, keep_remarks, place
 from ...remarks.record import MISSED, PASSED, Place, Remark
 from ...scheduling.gpu.machine import H200, LARGE
+from ...scheduling.gpu.tuned_products import is_kernel
 from ..base import VALUES, Pass, check_target
 from ..graph_walk import GraphWalk
+from .read_products import read_products
 
 FEW = 8  # rows of a product up to which it is told why it is not expanded
 # The compute capability from which on two products that are joined are one kernel: 0.83 to 0.96 of the time of two calls and a kernel (H200,
@@ -39,8 +41,10 @@ class ExpandProducts(Pass):
     - with `contractions`, any other product of f16 or bf16 of static sizes, and with `tf32` (PyTorch allows that) of f32, for tensor cores: what
       is computed from its elements can go along.
       Without it those that are marked `bascule.fused`, the products of an attention, for `fuse-attention` and `fuse-products`; and, from
-      `capability` 90 on, two of one matrix that a pointwise op joins, as `silu(x @ w) * (x @ v)`, with enough tiles for `sm-count`
-      multiprocessors; and those that are marked `bascule.tuned_product`, which `max_autotune` has measured as kernels. The mark goes to the sum.
+      `capability` 90 on, with enough tiles for `sm-count` multiprocessors, two of one matrix that a pointwise op joins, as
+      `silu(x @ w) * (x @ v)`, and what pointwise computes alone read, as `gelu(x @ w)`, where a model of the kernel and of the call takes less
+      time so (remarks have both); and those that are marked `bascule.tuned_product`, which `max_autotune` has measured as kernels. The mark
+      goes to the sum; where it is false the product stays a call.
 
     Products of f16 and bf16 are summed in f32 and rounded once, with what is added; those of f32 are summed in f32, of few rows exactly,
     whatever PyTorch allows cuBLAS (TF32, sums in f16). Where tensor cores round factors to TF32, the sum has `bascule.input_precision`. A
@@ -66,14 +70,31 @@ class ExpandProducts(Pass):
         with module.context:
             if self.capability >= JOINED and self.numerics != "eager":
                 for graph in graph_functions(module):
-                    for call in joined_products(module, GraphWalk(graph).ops, self.sm_count):
-                        call.attributes[FUSED] = ir.UnitAttr.get()
+                    self._choose(module, graph)
             replace_extern_calls(module, self._expand)
+
+    def _choose(self, module: ir.Module, graph: ir.Operation) -> None:
+        """Marks the products of a graph that are kernels with what reads them."""
+        ops = GraphWalk(graph).ops
+        for call in joined_products(module, ops, self.sm_count):
+            call.attributes[FUSED] = ir.UnitAttr.get()
+        if self.contractions or CHUNK_ROWS in graph.attributes:
+            return
+        taken = list[ir.Operation]()  # computes that are in the kernel of a product: that which saves most
+        for read in sorted(read_products(module, ops, self.sm_count), key=lambda read: read.fused - read.called):
+            call, told = read.product.op, str(read)
+            if joins := any(compute in taken for compute in read.computes):
+                told += "; that is computed with another product"
+            if chosen := read.is_kernel and not joins:
+                taken += read.computes
+                call.attributes[TUNED_PRODUCT] = ir.UnitAttr.get()
+            decision = f"with what reads it is {'a' if chosen else 'no'} kernel"
+            _note(call, place(call), PASSED if chosen else MISSED, decision, told)
 
     def _expand(self, op: ir.Operation, function: ir.Operation) -> bool:
         product = Product.of(op, function)
         product = None if product is None else unwidened(product)
-        tuned = TUNED_PRODUCT in op.attributes
+        tuned = is_kernel(op)
         whole = product is not None and (tuned or self._is_contraction(product, FUSED in op.attributes))
         refusal = "" if product is None or whole else self._refusal(product)
         if product is None or refusal is None:

@@ -3,14 +3,18 @@
 from dataclasses import dataclass
 
 from ...machines.measures import value
-from .contractions import MACHINE, step_of, tile_of
+from .contractions import HIGHEST, MACHINE, WIDEST, step_of, tile_of
 
 # Steps that a program takes longer than those of its loop: until the first piece is there, and for what follows the sums.
 AROUND = 1.5
 STEP = 64  # elements of 16 bits that a step of a contraction sums
+SIDE = 32  # half of the rows, and a quarter of the columns, below which tensor cores wait for shared memory
 LANES = 32  # operations on one element in a clock: nothing is multiplied meanwhile, for registers are free when products before are done
 CLOCK = 1.7e9  # of a multiprocessor
 APART = 1.25  # the time of sums some of which are added up apart, over that of others
+# Of 16-bit products, elements of a tile in a clock of one operation of what follows, in the units of `analysis/bodies/costs.py`: a gelu, of 28,
+# takes 3.5 steps of 128 x 256 x 64 (H200, 2026-11-27, `python -m benchmarks.products`).
+AFTERWARDS = 220
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,43 @@ class GroupedCosts:
         step = 2 * self.products * high * wide * STEP * sm_count / value(MACHINE, "tensor_rate")
         turns = -(-tiles // sm_count)
         return turns * (self._steps + value(MACHINE, "tile_end")) * step + 2 * value(MACHINE, "launch")
+
+
+@dataclass(frozen=True)
+class ReadCosts:
+    """Of `batch` products of 16 bits, of aligned rows, each element of which one kernel reads: seconds as calls and that kernel, and as one
+    kernel whose programs take tile after tile. `product`: bytes of the result; `others`: of what else that kernel reads and writes; `ops`: what
+    it does for an element."""
+
+    batch: int
+    rows: int
+    summed: int
+    columns: int
+    product: int
+    others: int
+    ops: int
+
+    def called(self, sm_count: int) -> float:
+        """A library has tiles, or cuts of sums, with which no multiprocessor waits for the last ones."""
+        high, wide = HIGHEST, WIDEST
+        tiles = self.batch * self.rows * self.columns / (high * wide)
+        steps = -(-self.summed // STEP) + value(MACHINE, "product_end")
+        return tiles / sm_count * steps * _step(high, wide, sm_count) + kernel(0) + kernel(self.product + self.others)
+
+    def fused(self, sm_count: int) -> float:
+        high, wide = tile_of(self.rows, self.columns, self.batch, 1, sm_count)
+        tiles = self.batch * -(-self.rows // high) * -(-self.columns // wide)
+        end = value(MACHINE, "product_end") * _step(high, wide, sm_count) + self.ops * high * wide / (
+            AFTERWARDS * CLOCK
+        )
+        each = -(-self.summed // STEP) * _step(high, wide, sm_count) + end
+        return max(-(-tiles // sm_count) * each, seconds(self.others)) + value(MACHINE, "launch")
+
+
+def _step(high: int, wide: int, sm_count: int) -> float:
+    """Seconds of a step of a tile of 16 bits. In smaller ones tensor cores wait for shared memory, which gives both sides anew."""
+    slower = (1 + SIDE / high) * (1 + SIDE / (2 * wide)) / ((1 + SIDE / HIGHEST) * (1 + SIDE / (2 * WIDEST)))
+    return 2 * high * wide * STEP * sm_count / value(MACHINE, "tensor_rate") * slower
 
 
 def kernel(moved: int) -> float:

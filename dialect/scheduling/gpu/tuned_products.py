@@ -13,13 +13,15 @@ from .schedule_form import DomainSchedule, KernelSchedule, LoopSchedule
 
 KIND = "contraction"  # of a domain whose loops tensor cores run, and nothing else
 NUMBERS = ("step", "warps", "stages", "group")
+PROGRAMS = "programs"  # left out where it is 0
 SHARED_TILE = 128 * 128  # elements of a tile, up to which two programs of a multiprocessor hold their sums
 
 
 @dataclass(frozen=True)
 class ProductSchedule:
     """The numbers of a contraction's schedule that its own plan leaves free: rows and columns of a tile, elements summed in a step, warps of a
-    program, steps under way, tiles of rows whose programs follow each other, the factors that tensor descriptors load."""
+    program, steps under way, tiles of rows whose programs follow each other, the factors that tensor descriptors load; how many programs take
+    tile after tile (0: each has one)."""
 
     tile: tuple[int, int]
     step: int
@@ -27,13 +29,15 @@ class ProductSchedule:
     stages: int
     group: int
     descriptors: tuple[int, ...] = ()
+    programs: int = 0
 
     def __str__(self) -> str:
         high, wide = self.tile
         loads = "descriptors" if len(self.descriptors) == 2 else "one descriptor" if self.descriptors else "pointers"
-        return (
+        each = (
             f"{high} x {wide} x {self.step}, {self.warps} warps, {self.stages} stages, groups of {self.group}, {loads}"
         )
+        return f"{each}, tile after tile" if self.programs else each
 
     @staticmethod
     def of(schedule: KernelSchedule) -> "ProductSchedule | None":
@@ -43,9 +47,8 @@ class ProductSchedule:
         (domain,) = schedule.domains
         (loop,) = domain.loops
         high, wide = domain.tile[-2:]
-        return ProductSchedule(
-            (high, wide), loop.step, schedule.warps, schedule.stages, domain.group, tuple(loop.descriptors)
-        )
+        numbers = loop.step, schedule.warps, schedule.stages, domain.group
+        return ProductSchedule((high, wide), *numbers, tuple(loop.descriptors), domain.programs)
 
     def applied(self, schedule: KernelSchedule) -> KernelSchedule:
         """`schedule`, of a kernel which is one contraction, with its numbers."""
@@ -65,7 +68,7 @@ class ProductSchedule:
         """Writes its numbers, but those of the program, into the schedule of a domain and that of the one loop in it, of whose factors
         descriptors can load those that are `possible`."""
         domain.tile = [*domain.tile[:-2], *self.tile]
-        domain.group = self.group
+        domain.group, domain.programs = self.group, self.programs
         loop.step = self.step
         loop.descriptors = [number for number in self.descriptors if number in possible]
 
@@ -75,14 +78,21 @@ class ProductSchedule:
     @staticmethod
     def from_json(told: Mapping[str, Any]) -> "ProductSchedule":
         """Raises KeyError, TypeError or ValueError for what is none."""
-        numbers = {name: int(told[name]) for name in NUMBERS}
+        numbers = {name: int(told[name]) for name in (*NUMBERS, PROGRAMS)}
         return ProductSchedule(_two(told["tile"]), descriptors=tuple(map(int, told["descriptors"])), **numbers)
 
     def attribute(self) -> ir.DictAttr:
         keys: dict[str, ir.Attribute] = {name: i64(getattr(self, name)) for name in NUMBERS}
         for name in ("tile", "descriptors"):
             keys[name] = ir.DenseI64ArrayAttr.get(getattr(self, name))
+        if self.programs:
+            keys[PROGRAMS] = i64(self.programs)
         return ir.DictAttr.get(keys)
+
+
+def is_kernel(op: ir.Operation) -> bool:
+    """Whether a product is marked as a kernel: by a schedule or a unit. False is the mark of one that was measured and stays a call."""
+    return TUNED_PRODUCT in op.attributes and op.attributes[TUNED_PRODUCT] != ir.BoolAttr.get(False)
 
 
 def tuned_product(op: ir.Operation) -> ProductSchedule | None:
@@ -92,7 +102,7 @@ def tuned_product(op: ir.Operation) -> ProductSchedule | None:
         return None
     keys = {entry.name: entry.attr for entry in ir.DictAttr(op.attributes[TUNED_PRODUCT])}
     try:
-        numbers = {name: keys[name].value for name in NUMBERS}
+        numbers = {name: keys[name].value for name in (*NUMBERS, *([PROGRAMS] if PROGRAMS in keys else []))}
         return ProductSchedule(_two(keys["tile"]), descriptors=tuple(keys["descriptors"]), **numbers)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
