@@ -2,7 +2,9 @@
 
 A collection visits every object of the process, PyTorch's and the model's included, and compiling makes enough objects for
 several: a quarter of the time of a small model's first step. What compiling leaves in cycles is collected afterwards, among what was made
-meanwhile: with so much of it, the collector's own rule would be to visit everything there is, at the next object that is made.
+meanwhile. With so much of it, the collector's own rule would be to visit everything there is, at one of the next objects that are made, and to
+find nothing: such a full collection is put off until ten more of younger objects were made, as after a full one. The next is not, so that what
+compiles again and again leaves no more than twice as much.
 """
 
 import gc
@@ -13,6 +15,7 @@ from threading import Lock
 _lock = Lock()
 _pauses = 0  # compiles in progress, in all threads
 _resume = False  # whether the collector was on when the first of them began
+_put_off = -1  # how many full collections there had been when the next one was put off
 
 
 def pause() -> None:
@@ -33,6 +36,17 @@ def resume() -> None:
         if _pauses == 0 and _resume:
             gc.enable()  # first: whoever interrupts the collection finds it on
             gc.collect(1)
+            _put_off_full_collection()
+
+
+def _put_off_full_collection() -> None:
+    """Sets the collector's counts to zero, once between two full collections."""
+    global _put_off
+    full = gc.get_stats()[2]["collections"]
+    if full != _put_off and gc.get_freeze_count() == 0:  # what the program froze is not to be thawed
+        _put_off = full
+        gc.freeze()
+        gc.unfreeze()
 
 
 @contextmanager

@@ -7,15 +7,23 @@ Dynamo tells of each capture before anybody knows of whose graphs: so all is as 
 from contextlib import ExitStack
 from typing import Any
 
-from bascule.frontend.torch_patches.local_classes import local_classes_once
-from bascule.frontend.torch_patches.local_map_import import local_map_as_imported
-from bascule.frontend.torch_patches.source_places import log_headers_on_demand, stack_texts_once
-from bascule.frontend.torch_patches.verbose_config import verbose_at_hand
+from bascule.frontend.torch_patches.captures.guard_latency import guards_timed_warm
+from bascule.frontend.torch_patches.captures.local_classes import local_classes_once
+from bascule.frontend.torch_patches.captures.local_map_import import local_map_as_imported
+from bascule.frontend.torch_patches.captures.source_places import log_headers_on_demand, stack_texts_once
+from bascule.frontend.torch_patches.captures.verbose_config import verbose_at_hand
 
 from ..compat.graphs.dynamo import callback_handler, compilers_in_use
 from ..compiler.gc_pause import pause, resume
 
-_patches = local_classes_once, local_map_as_imported, log_headers_on_demand, stack_texts_once, verbose_at_hand
+_patches = (
+    guards_timed_warm,
+    local_classes_once,
+    local_map_as_imported,
+    log_headers_on_demand,
+    stack_texts_once,
+    verbose_at_hand,
+)
 _captures: list[ExitStack] = []  # the one in progress: Dynamo tells of one at a time, with a lock held
 
 

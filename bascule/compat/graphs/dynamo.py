@@ -4,7 +4,16 @@ from typing import Any
 
 from torch._C import _log_api_usage_once as log_api_usage_once
 from torch._C._dynamo.eval_frame import get_eval_frame_callback
-from torch._dynamo import compiled_autograd, config, disable, dont_skip_tracing, output_graph, reset, trace_rules
+from torch._dynamo import (
+    compiled_autograd,
+    config,
+    disable,
+    dont_skip_tracing,
+    guards,
+    output_graph,
+    reset,
+    trace_rules,
+)
 from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch._dynamo.callback import callback_handler
 from torch._dynamo.debug_utils import minifier_dir
@@ -47,6 +56,7 @@ __all__ = [
     "flatten_graph_inputs",
     "get_debug_dir",
     "get_eval_frame_callback",
+    "guards",
     "higher_order_ops",
     "innermost_fn",
     "log_api_usage_once",

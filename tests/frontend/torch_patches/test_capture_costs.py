@@ -7,13 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from bascule.frontend.torch_patches import local_map_import, source_places
-from bascule.frontend.torch_patches.local_classes import with_classes_once
+from bascule.frontend.torch_patches.captures import guard_latency, local_map_import, source_places
+from bascule.frontend.torch_patches.captures.local_classes import with_classes_once
+from bascule.frontend.torch_patches.patch import attribute
 
 from bascule.compat.graphs.dynamo import (
     InstructionTranslatorBase,
     VariableBuilder,
     config,
+    guards,
     higher_order_ops,
     output_graph,
 )
@@ -25,6 +27,7 @@ PLACES = [
     (InstructionTranslatorBase, "is_co_filename_from_nn_modules"),
     (output_graph, "traceback"),
     (getattr(higher_order_ops, "LocalMapWrappedHigherOrderVariable", None), "should_wrap_in_hop"),
+    (guards, "profile_guard_manager"),
     (config, "verbose"),
 ]
 SEEN: list[list[object]] = []
@@ -132,6 +135,41 @@ def test_lines_are_named_where_the_log_shows_them(asked, capfd):
         torch._logging.set_logs()
     assert asked
     assert "TRACE FX call" in capfd.readouterr().err
+
+
+def test_guards_are_timed_cold_where_the_log_shows_how_long_they_take(monkeypatch):
+    cold, theirs = [], guard_latency._theirs
+
+    def timed(*args):
+        cold.append(theirs(*args))
+        return cold[-1]
+
+    monkeypatch.setattr(guard_latency, "_theirs", timed)
+    monkeypatch.setattr(guards, "profile_guard_manager", timed)
+    monkeypatch.setattr(captures, "_patches", (attribute(guards, "profile_guard_manager", timed, guard_latency._warm),))
+    torch.compile(f, backend="bascule")(torch.ones(3))
+    assert not cold
+    torch._dynamo.reset()
+    captures.pause_in_captures()
+    torch._logging.set_logs(guards=True)
+    try:
+        torch.compile(f, backend="bascule")(torch.ones(3))
+    finally:
+        torch._logging.set_logs()
+    assert len(cold) == 1
+
+
+def test_guards_are_timed_by_a_check(monkeypatch):
+    found = []
+    increment = guards.CompileEventLogger.increment_toplevel
+    monkeypatch.setattr(
+        guards.CompileEventLogger,
+        "increment_toplevel",
+        lambda name, by=1: found.append((name, by)) or increment(name, by),
+    )
+    torch.compile(f, backend="bascule")(torch.ones(3))
+    ((_, microseconds),) = [each for each in found if "guard_latency" in each[0]]
+    assert 0 <= microseconds < 1e6
 
 
 def test_local_map_is_known_where_it_is_imported():

@@ -8,7 +8,7 @@ How settings are looked up is private to PyTorch. Checked on torch 2.11 to 2.14.
 
 from bascule.compat.graphs.dynamo import config
 
-from .patch import Patch
+from ..patch import Patch
 
 _NAME = "verbose"
 

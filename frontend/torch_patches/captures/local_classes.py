@@ -15,7 +15,7 @@ from typing import Any
 
 from bascule.compat.graphs.dynamo import VariableBuilder
 
-from .patch import attribute
+from ..patch import attribute
 
 _theirs = VariableBuilder._wrap
 

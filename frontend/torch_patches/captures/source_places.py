@@ -17,7 +17,7 @@ from typing import Any
 
 from bascule.compat.graphs.dynamo import InstructionTranslatorBase, output_graph
 
-from .patch import attribute, together
+from ..patch import attribute, together
 
 _HEADER, _NN = "get_line_of_code_header", "is_co_filename_from_nn_modules"
 _theirs = vars(InstructionTranslatorBase).get(_HEADER)

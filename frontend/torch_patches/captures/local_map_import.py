@@ -12,7 +12,7 @@ from typing import Any
 
 from bascule.compat.graphs.dynamo import LOCAL_MAP_MODULE, higher_order_ops
 
-from .patch import attribute
+from ..patch import attribute
 
 _NAME = "should_wrap_in_hop"
 _asking = getattr(higher_order_ops, "LocalMapWrappedHigherOrderVariable", None)

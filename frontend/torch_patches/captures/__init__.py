@@ -1,0 +1,1 @@
+"""What Dynamo spares while it captures for Bascule."""
