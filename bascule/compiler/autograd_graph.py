@@ -13,6 +13,7 @@ from bascule.frontend.freezing.weight_inputs import WeightInputs
 from bascule.frontend.fx.node_values import complete_inserted
 from bascule.frontend.fx.operator_effects import begun_in
 from bascule.frontend.fx_pipeline.pipeline import FxPipeline
+from bascule.frontend.torch_patches.frame_room import with_room
 from bascule.runtime.boxed import Boxed, boxed
 from bascule.runtime.cudagraphs.recording import Direction
 from bascule.runtime.modules.rank_states import compiling
@@ -53,6 +54,7 @@ def direction_of(*, is_backward: bool, is_inference: bool) -> Direction:
     return "backward" if is_backward else "inference" if is_inference else "forward"
 
 
+@with_room
 def compile_autograd_graph(
     name: str,
     options: Options,

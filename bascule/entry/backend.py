@@ -12,6 +12,7 @@ import torch
 
 from bascule.frontend.aot.compile_autograd import compile_with_autograd
 from bascule.frontend.fx_pipeline.pipeline import FxPipeline
+from bascule.frontend.torch_patches.frame_room import with_room
 from bascule.runtime.modules.rank_states import compiling
 
 from ..aliasing.untracked_writes import run_as_eager
@@ -50,6 +51,7 @@ def bascule(
     return compile_dynamo_graph(gm, example_inputs, mode=mode, options=options)
 
 
+@with_room
 def compile_dynamo_graph(
     gm: torch.fx.GraphModule,
     example_inputs: Sequence[Any],

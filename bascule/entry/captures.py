@@ -10,6 +10,7 @@ from typing import Any
 from bascule.frontend.torch_patches.captures.guard_latency import guards_timed_warm
 from bascule.frontend.torch_patches.captures.local_classes import local_classes_once
 from bascule.frontend.torch_patches.captures.local_map_import import local_map_as_imported
+from bascule.frontend.torch_patches.captures.roomy_captures import roomy_captures
 from bascule.frontend.torch_patches.captures.source_places import log_headers_on_demand, stack_texts_once
 from bascule.frontend.torch_patches.captures.verbose_config import verbose_at_hand
 
@@ -21,6 +22,7 @@ _patches = (
     local_classes_once,
     local_map_as_imported,
     log_headers_on_demand,
+    roomy_captures,
     stack_texts_once,
     verbose_at_hand,
 )

@@ -7,6 +7,7 @@ from torch._C._dynamo.eval_frame import get_eval_frame_callback
 from torch._dynamo import (
     compiled_autograd,
     config,
+    convert_frame,
     disable,
     dont_skip_tracing,
     guards,
@@ -49,6 +50,7 @@ __all__ = [
     "compiled_autograd",
     "compilers_in_use",
     "config",
+    "convert_frame",
     "counters",
     "detect_fake_mode",
     "disable",

@@ -1,1 +1,1 @@
-"""What Dynamo spares while it captures for Bascule."""
+"""Work that Dynamo spares while it captures for Bascule: one kind a file."""

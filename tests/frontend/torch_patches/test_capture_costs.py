@@ -15,6 +15,7 @@ from bascule.compat.graphs.dynamo import (
     InstructionTranslatorBase,
     VariableBuilder,
     config,
+    convert_frame,
     guards,
     higher_order_ops,
     output_graph,
@@ -28,6 +29,7 @@ PLACES = [
     (output_graph, "traceback"),
     (getattr(higher_order_ops, "LocalMapWrappedHigherOrderVariable", None), "should_wrap_in_hop"),
     (guards, "profile_guard_manager"),
+    (convert_frame, "transform_code_object"),
     (config, "verbose"),
 ]
 SEEN: list[list[object]] = []
