@@ -2,7 +2,7 @@
 
 Python keeps the frames of a thread in chunks of 16 KiB. A function that is called where a chunk is full takes the next one: memory that the
 system maps, fills with zeros at the first touch, and takes back when the function returns. What a loop calls at such a depth costs 5 us more
-each time. In the first step of a GPT-2 of 24 layers that were 150000 calls, and 0.8 s.
+each time. In the first step of a GPT-2 of 24 layers that were 70000 to 150000 calls, up to 0.8 s, as deep as the step's caller stood.
 
 A function `with_room` takes a chunk of a MiB. Half of it is its own frame, of which nothing is touched; the other half has room for some
 hundred frames below.
