@@ -23,6 +23,7 @@ NAMES = {
     "laid_out": ("memory.allocation", "laid_out"),
     "over": ("memory.donated_inputs", "over"),
     "realigned": ("memory.alignment", "realigned"),
+    "saved_view": ("memory.returned_views", "saved_view"),
     "seeds_where_read": ("modules.dropout_seeds", "seeds_where_read"),
     "take_arena": ("memory.cpu_arena", "take_arena"),
     "take_arena_cuda": ("memory.cuda_allocation", "take_arena"),

@@ -5,7 +5,8 @@
   share memory with others of that number. A tensor argument with the attribute `bascule.dies` is held by nobody but the call, if not by
   who made the call: whether the call may write it shows when it runs; one with `bascule.any_strides` may be given with other strides than
   its type tells, and is copied then (no graph writes such a one). A result with `bascule.returned_as` is, for autograd, a `"view"` of the
-  tensor in whose memory it lies, `"detached"` from it, or a `"view of detached"`.
+  tensor in whose memory it lies, `"detached"` from it, or a `"view of detached"`; `"saved"`: for the backward alone, with the version of
+  that tensor.
 - kernel function: private, its body is destinations (`bufferization.alloc_tensor`), one `bascule.kernel`, a return of the
   destinations; in the program stage the destinations are trailing memref arguments. It takes ALL symbols of the graph
   function, in the same order, so symbol numbers mean the same in both.
@@ -53,7 +54,7 @@ GIVEN = (
     "bascule.given_bytes"  # on a graph: bytes by which `choose-products` decides, in place of those of its arguments
 )
 RETURNED_AS = "bascule.returned_as"  # on a result: one of VIEWS; without it, a tensor that autograd takes for no view
-VIEWS = VIEW, DETACHED, VIEW_OF_DETACHED = ("view", "detached", "view of detached")
+VIEWS = VIEW, DETACHED, VIEW_OF_DETACHED, SAVED = ("view", "detached", "view of detached", "saved")
 OVER = "bascule.over"
 CHECKED = "bascule.checked"  # on what clamps an index: a lowering asserts that there was nothing to clamp
 ANY_STRIDES = "bascule.any_strides"

@@ -1,12 +1,13 @@
 """Views among a graph's results as autograd sees them: what `_is_view()`, `_base` and the version counter tell a user."""
 
 import operator
+from collections.abc import Collection
 
 import torch
-from bascule.dialect.ir.functions import DETACHED, VIEW, VIEW_OF_DETACHED
+from bascule.dialect.ir.functions import DETACHED, SAVED, VIEW, VIEW_OF_DETACHED
 from torch.fx import Node
 
-from .storages import is_view, storage
+from .storages import is_view, storage, storage_of
 
 DETACH = torch.ops.aten.detach.default
 
@@ -22,6 +23,12 @@ def returned_as(node: Node) -> str | None:
             return VIEW_OF_DETACHED if view else DETACHED
         view, node = True, source
     return VIEW if view else None
+
+
+def saved_as(node: Node, known: Collection[int | None]) -> str | None:
+    """The same of a tensor that is saved for the backward: where the user has its memory too (`known`: the storages of what he gave and gets), a
+    backward is to see that it was written."""
+    return SAVED if node.op == "call_function" and storage_of(node) in known else None
 
 
 def _source(node: Node) -> Node | None:

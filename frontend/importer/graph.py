@@ -39,8 +39,8 @@ from torch.fx import GraphModule, Node
 from bascule.compat.operators.schemas import HigherOrderOperator
 
 from ..fx.graph_ends import CHUNKED, DYING, GIVEN_BYTES, NOTED, RESTRIDED, SHARED, TANGENT_OF, VISIBLE, inputs_of
-from ..fx.storages import resize_last, storage
-from ..fx.views import returned_as
+from ..fx.storages import resize_last, storage, storage_of
+from ..fx.views import returned_as, saved_as
 from .item_checks import check_numbers_from_data
 from .locations import Locations
 from .nodes import NodeImporter, base
@@ -142,7 +142,8 @@ class _GraphImporter(base.FxImporter):
                 outputs.append(_scalar_output(output, value, importer.symbols))
         with ir.InsertionPoint(block):
             func.ReturnOp(results)
-        views = [returned_as(node) if number < visible else None for node, number in numbers.items()]
+        known = {storage_of(node) for node in (*inputs_of(node.graph), *list(numbers)[:visible])} - {None}
+        views = [returned_as(node) if number < visible else saved_as(node, known) for node, number in numbers.items()]
         tensors = [node.meta["val"] for node in numbers]
         return _Results([result.type for result in results], outputs, tensors, visible, views)
 

@@ -6,7 +6,7 @@ from math import prod
 
 from bascule.dialect.analysis.memory.buffers import Sizes, moved_by, strides
 from bascule.dialect.errors import UserError
-from bascule.dialect.ir.functions import DETACHED, VIEW_OF_DETACHED
+from bascule.dialect.ir.functions import DETACHED, SAVED, VIEW_OF_DETACHED
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.ir.scalar_types import scalar_type_of
 from bascule.dialect.ir.shapes import constant, expr
@@ -26,6 +26,11 @@ class Place:
     base: str
     offset: ir.AffineExpr
     whole: bool
+
+
+def view_function(how: str) -> str:
+    """The function of `bascule.runtime.module_api` that makes a result which autograd sees as `how` tells."""
+    return "saved_view" if how == SAVED else "view_of"
 
 
 def displacement(op: ir.Operation, sizes: Sizes) -> ir.AffineExpr:
@@ -133,11 +138,15 @@ class Places:
         """Writes result `number` of the function, which autograd sees as `how` tells; gives its name. None in memory that no tensor of
         its type was made for."""
         place, type_ = self.known[value], value.type
-        if place.base == "arena" or self.elements.get(place.base) != type_.element_type:
+        if (
+            place.base == "arena"
+            or self.elements.get(place.base) != type_.element_type
+            or (how == SAVED and place.whole)
+        ):
             return None
         base = f"{place.base}.detach()" if how == VIEW_OF_DETACHED else place.base
         elements = ir.AffineExpr.get_floor_div(place.offset, byte_width(type_.element_type))
-        text = f"view_of({base}, {self.layout(value)}, {self.offset(elements)})"
+        text = f"{view_function(how)}({base}, {self.layout(value)}, {self.offset(elements)})"
         name = f"{place.base}_result{number}"
         self.source.line(f"    {name} = {text}{'.detach()' if how == DETACHED else ''}")
         return name

@@ -13,8 +13,8 @@ RESERVED = (
     *("args", "call", "check_finite", "check_index", "check_layout", "constants", "current_stream", "empty"),
     *("empty_kept", "flat", "free", "functional", "give_arena", "i32", "i64", "kept", "kept_layouts", "kernel"),
     *("laid_out", "lay_out", "layout"),
-    *("over", "plan", "ptr", "realigned", "size", "slot", "stream", "take_arena", "thread_count", "threads"),
-    *("torch", "view", "view_of", "wait_copied"),
+    *("over", "plan", "ptr", "realigned", "saved_view", "size", "slot", "stream", "take_arena", "thread_count"),
+    *("threads", "torch", "view", "view_of", "wait_copied"),
 )
 
 

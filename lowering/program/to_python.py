@@ -25,7 +25,7 @@ from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 
 from .aten_calls import IMPORTED, AtenFunction, number_text
-from .buffer_places import Kept
+from .buffer_places import Kept, view_function
 from .checks import UNCHECKED, Checks
 from .expressions import python_of
 from .launches import WIDTH, Calls, Launcher, Plans, Runs
@@ -145,8 +145,7 @@ class Program:
         names |= {x.path for x in externs if x.path in IMPORTED}
         if any(OVER in op.operation.attributes for op in self.block.operations):
             names.add("over")
-        if any(RETURNED_AS in told for told in self.returned):
-            names.add("view_of")
+        names |= {view_function(told[RETURNED_AS].value) for told in self.returned if RETURNED_AS in told}
         self.source.line("from bascule.runtime.module_api import (")
         for name in sorted(names):
             self.source.line(f"    {name},")

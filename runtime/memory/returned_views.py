@@ -21,6 +21,11 @@ def view_of(base: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], of
         return base.as_strided(sizes, strides, place)
 
 
+def saved_view(base: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], offset: int) -> torch.Tensor:
+    """The same to be saved for the backward, which AOTAutograd detaches: its version is that of `base`."""
+    return base.as_strided(sizes, strides, base.storage_offset() + offset)
+
+
 def same_part(argument: torch.Tensor, of_copy: torch.Tensor) -> torch.Tensor:
     """The part of `argument` that lies where `of_copy`, of any dtype, lies in a copy of it which begins at the first byte of its storage."""
     if of_copy.dtype == argument.dtype:
