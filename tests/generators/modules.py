@@ -64,8 +64,8 @@ def halved(x: Tensor) -> Tensor:
 halved.register_fake(torch.empty_like)
 halved.register_autograd(lambda ctx, grad: grad * 0.5)
 
-# {a}, {b}: values; {o}: the new one. {square}, {wide}, {row}: parameters for the last dimension of {a}, which is {last}; {buffer}: a buffer as long
-# as that; {rows}: places among its rows; {classes}: one of {last} for each.
+# {a}, {b}: values; {o}: the new one. {square}, {wide}, {row}: parameters for the last dimension of {a}, which is {last}; {buffer}: a buffer as
+# long as that; {rows}: places among its rows; {classes}: one of {last} for each.
 NEW = """\
 {o} = F.linear({a}, {square}, {row})
 {o} = {a} @ {wide}.t()
@@ -213,7 +213,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class Trained:
-    """A module and how it is trained. `losses`: the outputs that the loss of each step is over; `accumulated`: backwards before the optimizer."""
+    """A module and how it is trained. `losses`: the outputs that each step's loss is over; `accumulated`: backwards before the optimizer."""
 
     lines: tuple[str, ...] = ()
     parameters: tuple[tuple[str, tuple[int, ...]], ...] = ()
