@@ -43,7 +43,7 @@ class Splits:
             return nodes
 
         with _choosing(chosen) as choose:
-            pair = self._split(_copy(self.joint))
+            pair = self._split(copy_of(self.joint))
         return pair, found[0] if found else None
 
     @property
@@ -88,7 +88,7 @@ class Splits:
         return self._pairs[key]
 
     def _prepared_copy(self) -> GraphModule:
-        joint = _copy(self.joint)
+        joint = copy_of(self.joint)
         results_from_masks(joint.graph)
         return joint
 
@@ -107,10 +107,10 @@ def _choosing(chosen: Any) -> Iterator[Any]:
 
 def copied(pair: Pair) -> Pair:
     """Graphs that can be changed."""
-    return _copy(pair[0]), _copy(pair[1])
+    return copy_of(pair[0]), copy_of(pair[1])
 
 
-def _copy(gm: GraphModule) -> GraphModule:
+def copy_of(gm: GraphModule) -> GraphModule:
     graph, copies = Graph(), dict[Node, Node]()
     for node in gm.graph.nodes:
         copies[node] = graph.node_copy(node, copies.__getitem__)

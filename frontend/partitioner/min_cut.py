@@ -21,6 +21,7 @@ from bascule.compat.graphs.partitioners import LazyGraphModule, OrderedSet, part
 from ..fx_pipeline.pipeline import FxPipeline
 from .held_tensors import mark_held
 from .minimum_cut import Unbounded, minimum_cut
+from .save_calls import with_inputs_as_given
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -74,8 +75,9 @@ def min_cut(
     """
     (passes or FxPipeline()).run("joint", joint)
     with functorch_config.patch(cse=False), _composites_fused(), _quick_cut(), _code_on_demand():
-        forward, backward = split(joint, inputs, **kwargs)
-    mark_held(forward, backward, kwargs["num_fwd_outputs"])
+        visible = kwargs["num_fwd_outputs"]
+        forward, backward = with_inputs_as_given(joint, visible, lambda gm: split(gm, inputs, **kwargs))
+    mark_held(forward, backward, visible)
     return forward, backward
 
 
