@@ -1,4 +1,4 @@
-"""What a backward cannot make again, so that it is saved: calls that others see, and what an input was before the forward wrote to it.
+"""Values that a backward cannot make again, so that they are saved: calls that others see, and what an input was before the forward wrote to it.
 
 Which results a partitioner computes again depends on the sizes of this process's own tensors. A call made again by one process alone would wait
 for the others for ever.
@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection
 import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
-from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import CheckpointPolicy
 
 from bascule.compat.graphs.partitioners import partitioners
 from bascule.compat.operators.schemas import OpOverload
+from bascule.compat.tensors.pytree import tree_leaves
 
 from ..fx.graph_ends import inputs_of, outputs_of
 from ..fx.node_calls import call_like, lie_alike
@@ -120,7 +120,7 @@ def _copy_first(graph: Graph, node: Node) -> None:
 
 
 def _move_views(graph: Graph, copy: Node, value: torch.Tensor) -> None:
-    """What views `copy`, and viewed the tensor `value` before, is of the memory of `copy` now."""
+    """Has the views of `copy`, which viewed the tensor `value` before, be of its memory."""
     moved = {copy}
     for node in graph.nodes:
         if node.op != "call_function" or not moved.intersection(node.all_input_nodes):

@@ -153,7 +153,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 
 
 class Fields(dict[str, str]):
-    """What stands for the fields of a piece, chosen when it asks for them."""
+    """Texts for the fields of a piece, chosen when it asks for them."""
 
     def __init__(self, draft: "Draft", given: dict[str, str]):
         super().__init__(given)
@@ -258,7 +258,7 @@ class Trained:
         return [x.requires_grad_(self.needs), y, places]
 
     def values(self, new: str) -> list[Tensor] | None:
-        """What the module computes, with the value `new` if its last line makes one; None where eager does not take it."""
+        """The results of the module, the value `new` if its last line makes one; None where eager does not take it."""
         outputs = (new,) if self.lines[-1].startswith(new) else ("x * 0 + 1",)
         try:
             torch.manual_seed(self.seed)
