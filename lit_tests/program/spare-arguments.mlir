@@ -1,6 +1,8 @@
 // RUN: bascule-opt %s --spare-arguments | filecheck %s
 // RUN: bascule-opt %s --spare-arguments --plan-memory | filecheck %s --check-prefix=PLAN
 // RUN: bascule-run %s --interpret-only --pipeline=spare-arguments,plan-memory
+// After plan-memory, too, where results are views of the arena: those are left alone.
+// RUN: bascule-run %s --interpret-only --pipeline=spare-arguments,plan-memory,spare-arguments
 
 // A large result may lie in the memory of an argument that is spare, if the kernel that makes it reads the argument last, and each of its
 // elements before it writes there.

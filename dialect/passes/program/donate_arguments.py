@@ -88,6 +88,8 @@ def _place(buffer: Buffer, op: ir.Operation, dying: Collection[ir.Value], table:
     if kernel_op(function) is None:
         return None
     operands = list(op.operands)
+    if buffer.value not in operands:  # a view of it is given
+        return None
     roots = [root_of(v) for v in operands if isinstance(v.type, ir.MemRefType)]
     analysis = InPlace(function)
     # Given as a whole, and once: a view may begin elsewhere.
