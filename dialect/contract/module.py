@@ -1,6 +1,7 @@
 """The walk over a module that finds the ops and functions which break the dialect's contract."""
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from ..errors import UserError, UserErrors
 from ..ir.functions import STORAGES, functions, is_extern
@@ -8,7 +9,7 @@ from ..ir.locations import source_of
 from ..ir.regions import ops_named
 from ..ir.types import symbols_among
 from ..mlir import ir
-from . import divisors, indices, operators
+from . import attributes, calls, divisors, indices, operators
 from .recursion import recursions
 
 Check = Callable[[ir.Operation], None]
@@ -16,6 +17,7 @@ Check = Callable[[ir.Operation], None]
 # op -> what is checked of it
 CHECKS: dict[str, tuple[Check, ...]] = {"torch.operator": (operators.check_call,)}
 for names, check in (
+    (attributes.HOLDERS, attributes.check_attributes),
     (divisors.MAPS, divisors.check_divisors),  # before what computes with the maps
     (indices.INDEXED, indices.check_indices),
     (indices.SLICED, indices.check_slice),
@@ -37,21 +39,25 @@ def check_contract(module: ir.Module) -> None:
 
 def _faults(module: ir.Module) -> Iterator[UserError]:
     """In order, of an op or a function the first; none below an affine.apply that divides by zero, whose map others compute with."""
-    calls: dict[str, list[ir.Operation]] = {}
-    for function in functions(module):
+    made: dict[str, list[ir.Operation]] = {}
+    known = functions(module)
+    callees = {function.attributes["sym_name"].value: function for function in known}
+    for function in known:
         checks = (operators.check_function,) if is_extern(function) else (_check_storages,)
-        yield from _refused((divisors.check_sizes, *checks), function)
+        kinds = (attributes.check_attributes, attributes.check_arguments)
+        yield from _refused((*kinds, divisors.check_sizes, *checks), function)
         if is_extern(function):
             continue
-        made = calls.setdefault(function.attributes["sym_name"].value, [])
+        own = made.setdefault(function.attributes["sym_name"].value, [])
         for name, op in ops_named(function, _LOOKED_AT):
             for fault in _refused(CHECKS.get(name, ()), op):
                 yield fault
                 if name == APPLY:
                     return
             if name == CALL:
-                made.append(op)
-    yield from recursions(calls)
+                own.append(op)
+                yield from _refused((partial(calls.check_call, callees=callees),), op)
+    yield from recursions(made)
 
 
 def _refused(checks: Iterable[Check], op: ir.Operation) -> Iterator[UserError]:
@@ -64,7 +70,7 @@ def _refused(checks: Iterable[Check], op: ir.Operation) -> Iterator[UserError]:
 
 
 def _check_storages(function: ir.Operation) -> None:
-    if STORAGES not in function.attributes or not isinstance(function.attributes[STORAGES], ir.DenseI64ArrayAttr):
+    if STORAGES not in function.attributes:
         return
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     found, tensors = (

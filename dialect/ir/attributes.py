@@ -9,6 +9,15 @@ def i64(value: int) -> ir.IntegerAttr:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
+def value_of(holder: ir.OpAttributeMap | ir.DictAttr, name: str) -> ir.Attribute | None:
+    """The attribute `name`; None for one that the bindings have no class for (`array<ui8: 1>`). Iterating over a dictionary that has one ends
+    the process."""
+    try:
+        return holder[name]
+    except TypeError:
+        return None
+
+
 class LayoutAttr(Bascule.Attribute, name="layout"):
     """Logical index -> element offset from the tensor's first element: `#bascule.layout<affine_map<(d0, d1) -> ...>>`.
 

@@ -63,9 +63,16 @@ def _least(fields: Sequence[Any]) -> int:
 
 def _has(op: ir.Operation, kinds: dict[str, type], counts: dict[str, int]) -> bool:
     """Whether `op` has the attributes of `kinds`, of those classes, and as many of its parts at least as `counts` says."""
-    return all(name in op.attributes and isinstance(op.attributes[name], kind) for name, kind in kinds.items()) and all(
+    return all(_has_kind(op, name, kind) for name, kind in kinds.items()) and all(
         len(getattr(op, part)) >= count for part, count in counts.items()
     )
+
+
+def _has_kind(op: ir.Operation, name: str, kind: type) -> bool:
+    try:
+        return name in op.attributes and isinstance(op.attributes[name], kind)
+    except TypeError:  # the bindings have no class for an array of such elements
+        return False
 
 
 def build(

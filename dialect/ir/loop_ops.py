@@ -9,7 +9,7 @@ from typing import Any
 
 from ..mlir import ext, ir
 from . import schedules
-from .attributes import LayoutAttr
+from .attributes import LayoutAttr, value_of
 from .definition import Bascule, Writes, declare, fail
 from .functions import GRAPH
 from .regions import end_of
@@ -321,7 +321,8 @@ class KernelOp(Bascule.Operation, name="kernel", traits=[Writes]):
         rank = len(self.ranges.value.results)
         if not (verify_ranges(self) and verify_body(self, rank, 0) and verify_place(self, "func.func")):
             return False
-        wrong = schedules.complaint(self.attributes["schedule"]) if "schedule" in self.attributes else None
+        told = self.operation.attributes
+        wrong = schedules.complaint(value_of(told, "schedule")) if "schedule" in told else None
         if wrong:
             return fail(self, f"has a schedule that {wrong}")
         around = self.operation.parent

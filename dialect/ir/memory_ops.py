@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..mlir import ext, ir
+from .attributes import value_of
 from .definition import Bascule, Writes, declare, fail
 from .loop_ops import sign_hint, verify_body, verify_place, verify_ranges, verify_size_map, verify_sizes
 from .types import scalar_type
@@ -45,6 +46,9 @@ class StoreOp(Bascule.Operation, name="store", traits=[Writes]):
         want = scalar_type(type_.element_type)
         if self.value.type != want:
             return fail(self, f"stores {self.value.type} into elements of type {want}{sign_hint(self.value.type)}")
+        attributes = self.operation.attributes
+        if "mode" in attributes and not isinstance(value_of(attributes, "mode"), ir.StringAttr):
+            return fail(self, "has a 'mode' that is no text")
         if self.mode not in STORE_MODES:
             return fail(self, f"has the unknown mode '{self.mode}'; known: {', '.join(STORE_MODES)}")
         if not verify_place(self, "bascule.kernel", "bascule.foreach", "bascule.scatter"):

@@ -4,7 +4,7 @@ kernel is for the lowering that reads them to say."""
 from typing import Any
 
 from ..mlir import ir
-from .attributes import ScheduleAttr
+from .attributes import ScheduleAttr, value_of
 
 # A table is key -> (class, or table of a dictionary, or list of either; whether it may be left out).
 Keys = dict[str, tuple[Any, bool]]
@@ -55,13 +55,13 @@ _TARGETS: dict[str, Keys] = {
 _GROUP: Keys = _LAUNCH | {"kind": (TEXT, True), "parts": ([_DOMAIN], False)}
 
 
-def complaint(attribute: ir.Attribute) -> str | None:
+def complaint(attribute: ir.Attribute | None) -> str | None:
     """Tells what is wrong with the keys of a kernel's `schedule`, or the classes of their values. One for a target unknown here may have any."""
     if not isinstance(attribute, ScheduleAttr):
         return "is no #bascule.schedule"
     config = ir.DictAttr(attribute.config)
-    if "target" in config and not isinstance(config["target"], TEXT):
-        return f"has {config['target']} at 'target', which is no {TEXT.__name__}"
+    if "target" in config and not isinstance(value_of(config, "target"), TEXT):
+        return f"has no {TEXT.__name__} at 'target'"
     target = config["target"].value if "target" in config else ""
     if target not in _TARGETS:
         return None
@@ -69,10 +69,12 @@ def complaint(attribute: ir.Attribute) -> str | None:
 
 
 def _dictionary(config: ir.DictAttr, keys: Keys, path: str) -> str | None:
-    found = {entry.name: entry.attr for entry in config}
+    found = {config[number].name: value_of(config, config[number].name) for number in range(len(config))}
     for key, attribute in found.items():
         if key not in keys:
             return f"has the unknown key '{path}{key}'; known: {', '.join(keys)}"
+        if attribute is None:
+            return f"has a value of no known type at '{path}{key}'"
         wrong = _value(attribute, keys[key][0], f"{path}{key}")
         if wrong:
             return wrong
@@ -84,8 +86,11 @@ def _value(attribute: ir.Attribute, kind: Any, path: str) -> str | None:
     if isinstance(kind, list):
         if not isinstance(attribute, ir.ArrayAttr):
             return f"has no array at '{path}'"
-        entries = (_value(entry, kind[0], f"{path}[{number}]") for number, entry in enumerate(attribute))
-        return next(filter(None, entries), None)
+        try:
+            entries = (_value(entry, kind[0], f"{path}[{number}]") for number, entry in enumerate(attribute))
+            return next(filter(None, entries), None)
+        except TypeError:  # the bindings have no class for one
+            return f"has a value of no known type in '{path}'"
     if isinstance(kind, dict):
         if not isinstance(attribute, ir.DictAttr):
             return f"has no dictionary at '{path}'"

@@ -6,64 +6,17 @@ from collections.abc import Iterator, Sequence
 from ..errors import UserError
 from ..mlir import ir
 from .attributes import LayoutAttr, OperandAttr
-from .functions import (
-    ANY_STRIDES,
-    ARGUMENTS,
-    CONSTANT,
-    DIES,
-    EXTERN,
-    INPUTS,
-    NULLABLE,
-    OUTPUTS,
-    RANGE,
-    RESULTS,
-    RETURNED_AS,
-    RETURNED_TOO,
-    SHAPE,
-    SHAPES,
-    STORAGES,
-    SYMBOL_SOURCES,
-    SYMBOLS,
-    TANGENT,
-    VIEWS,
-)
+from .functions import ARGUMENTS, EXTERN, MUTATES, OUT, RESULTS, RETURNED_AS, SHAPE, SHAPES, VIEWS
 from .locations import source_of
 from .scalar_types import ELEMENTS
 from .types import symbols_among
 
-# Attributes of a graph function, with the classes of their values.
-KINDS = {
-    SYMBOLS: ir.ArrayAttr,
-    INPUTS: ir.ArrayAttr,
-    OUTPUTS: ir.ArrayAttr,
-    SYMBOL_SOURCES: ir.ArrayAttr,
-    SHAPES: ir.ArrayAttr,
-    STORAGES: ir.DenseI64ArrayAttr,
-}
-# The same of an argument.
-ARGUMENT_KINDS = {
-    SHAPE: ir.AffineMapAttr,
-    CONSTANT: ir.StringAttr,
-    DIES: ir.UnitAttr,
-    RETURNED_TOO: ir.UnitAttr,
-    TANGENT: ir.UnitAttr,
-    NULLABLE: ir.UnitAttr,
-    ANY_STRIDES: ir.UnitAttr,
-    RANGE: ir.ArrayAttr,
-}
-
 
 def check(function: ir.Operation) -> None:
     """Raises `UserError`, at the function, where an argument or a result lacks what the dialect asks for."""
-    for name, kind in KINDS.items():
-        if name in function.attributes and not isinstance(function.attributes[name], kind):
-            text = f"'{name}' of @{function.attributes['sym_name'].value} is of another type than {kind.__name__}"
-            raise UserError(text, location=source_of(function.location))
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     symbols = symbols_among(type_.inputs)
     given = list(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else []
-    for number, told in enumerate(given):
-        _check_argument(function, number, told)
     for number, told in enumerate(function.attributes["res_attrs"] if "res_attrs" in function.attributes else ()):
         _check_result(function, number, told)
     sizes: list[ir.Attribute | None] = [told[SHAPE] if SHAPE in told else None for told in given]
@@ -72,32 +25,14 @@ def check(function: ir.Operation) -> None:
     _check(function, symbols, "result", SHAPES, type_.results, sizes)
 
 
-def _check_argument(function: ir.Operation, number: int, told: ir.DictAttr) -> None:
-    for entry in told:
-        kind = ARGUMENT_KINDS.get(entry.name)
-        complaint = None
-        if kind is not None and not isinstance(entry.attr, kind):
-            complaint = f"is of another type than {kind.__name__}"
-        elif entry.name == RANGE and not _are_bounds(entry.attr):
-            complaint = f"is {entry.attr}: the least and the greatest element are needed, as numbers, like [0, 5]"
-        if complaint:
-            text = f"'{entry.name}' of argument {number} of @{function.attributes['sym_name'].value} {complaint}"
-            raise UserError(text, location=source_of(function.location))
-
-
 def _check_result(function: ir.Operation, number: int, told: ir.DictAttr) -> None:
     if RETURNED_AS not in told:
         return
     found = told[RETURNED_AS]
-    if not isinstance(found, ir.StringAttr) or found.value not in VIEWS:
+    if found.value not in VIEWS:
         text = f"'{RETURNED_AS}' of result {number} of @{function.attributes['sym_name'].value} is {found}"
         known = ", ".join(f'"{view}"' for view in VIEWS)
         raise UserError(text, location=source_of(function.location), hint=f"it is one of {known}")
-
-
-def _are_bounds(bounds: ir.ArrayAttr) -> bool:
-    numbers = [bound.value for bound in bounds if isinstance(bound, ir.IntegerAttr | ir.FloatAttr)]
-    return len(numbers) == len(bounds) == 2 and numbers[0] <= numbers[1]
 
 
 def check_extern(function: ir.Operation) -> None:
@@ -105,15 +40,34 @@ def check_extern(function: ir.Operation) -> None:
     name, attributes = function.attributes["sym_name"].value, function.attributes
     where = source_of(function.location)
     for key, kind in ((EXTERN, ir.StringAttr), (ARGUMENTS, ir.ArrayAttr), (RESULTS, ir.DenseI64ArrayAttr)):
-        if key not in attributes or not isinstance(attributes[key], kind):
+        if key not in attributes:
             hint = "see `#bascule.operand` in docs/dialect.md for an ATen function with all that it needs"
             raise UserError(
                 f"the ATen function @{name} has no '{key}' of type {kind.__name__}", location=where, hint=hint
             )
-    count = len(ir.FunctionType(ir.TypeAttr(attributes["function_type"]).value).inputs)
-    for number in _operands(attributes[ARGUMENTS]):
-        if not 0 <= number < count:
-            raise UserError(f"'{ARGUMENTS}' of @{name} has operand {number} of {count}", location=where)
+    type_ = ir.FunctionType(ir.TypeAttr(attributes["function_type"]).value)
+    count = len(type_.inputs)
+    written = attributes[MUTATES] if MUTATES in attributes else ()
+    for key, numbers in ((ARGUMENTS, _operands(attributes[ARGUMENTS])), (MUTATES, written)):
+        for number in numbers:
+            if not 0 <= number < count:
+                raise UserError(f"'{key}' of @{name} has operand {number} of {count}", location=where)
+    found, makes = len(attributes[RESULTS]), len(type_.results)
+    if found != makes and not (OUT in attributes and makes == 0 and found <= count):  # destinations come last
+        raise UserError(f"'{RESULTS}' of @{name} has {found} numbers for {makes} results", location=where)
+    for what, name_, types, sizes in _sized(function, type_):
+        _check(function, None, what, name_, types, sizes)
+
+
+def _sized(
+    function: ir.Operation, type_: ir.FunctionType
+) -> Iterator[tuple[str, str, list[ir.Type], list[ir.Attribute]]]:
+    """The tensors of an ATen function of which sizes are asked for: what it makes, or, where it has destinations, these."""
+    sizes = list(function.attributes[SHAPES]) if SHAPES in function.attributes else []
+    if len(type_.results):
+        yield "result", SHAPES, type_.results, sizes
+    elif OUT in function.attributes:
+        yield "destination", SHAPES, type_.inputs[len(type_.inputs) - len(function.attributes[RESULTS]) :], sizes
 
 
 def _operands(attribute: ir.Attribute) -> Iterator[int]:
@@ -127,7 +81,7 @@ def _operands(attribute: ir.Attribute) -> Iterator[int]:
 
 def _check(
     function: ir.Operation,
-    symbols: int,
+    symbols: int | None,
     what: str,
     name: str,
     types: Sequence[ir.Type],
@@ -135,10 +89,11 @@ def _check(
 ) -> None:
     for number, type_ in enumerate(types):
         complaint = None
-        if isinstance(type_, ir.RankedTensorType):
+        if isinstance(type_, ir.RankedTensorType | ir.MemRefType):
             size = sizes[number] if number < len(sizes) else None
-            complaint = _element(type_) or _layout(type_, symbols) or _sizes(type_, size, symbols, name)
-        elif what == "result" or number >= symbols:
+            laid = _layout if isinstance(type_, ir.RankedTensorType) else _strides
+            complaint = _element(type_) or laid(type_, symbols) or _sizes(type_, size, symbols, name)
+        elif what == "result" or symbols is None or number >= symbols:
             complaint = _other(type_)
         if complaint:
             text = f"{what} {number} of @{function.attributes['sym_name'].value}, {type_}, {complaint}"
@@ -152,11 +107,28 @@ def _other(type_: ir.Type) -> str | None:
     return "is no tensor of known rank: a function takes its symbols first, of type index, then tensors, and returns tensors"
 
 
-def _element(type_: ir.RankedTensorType) -> str | None:
+def _element(type_: ir.RankedTensorType | ir.MemRefType) -> str | None:
     return None if str(type_.element_type) in ELEMENTS else "has elements of a type that no dtype of PyTorch is"
 
 
-def _layout(type_: ir.RankedTensorType, symbols: int) -> str | None:
+def _strides(type_: ir.MemRefType, symbols: int | None) -> str | None:
+    """Tells what is wrong with the layout of a memref type."""
+    if isinstance(type_.layout, ir.StridedLayoutAttr):
+        unknown = ir.ShapedType.get_dynamic_stride_or_offset()
+        known = unknown not in (type_.layout.offset, *type_.layout.strides)
+        return (
+            None
+            if known
+            else "has strides that are not known: a layout of symbols, affine_map<(d0)[s0] -> (..)>, says what they are"
+        )
+    if len(type_.affine_map.results) == 1:
+        return _beyond("layout", type_.affine_map, symbols)
+    if any(map(type_.is_dynamic_dim, range(1, type_.rank))):
+        return "is dynamic beyond its first dimension and has no layout: its strides are not known"
+    return None
+
+
+def _layout(type_: ir.RankedTensorType, symbols: int | None) -> str | None:
     """Tells what is wrong with the layout of a tensor type in a function of `symbols` symbols."""
     if type_.encoding is None:
         return None if type_.has_static_shape else "is dynamic and has no #bascule.layout: its strides are not known"
@@ -193,7 +165,9 @@ def _has_dims(e: ir.AffineExpr) -> bool:
     return isinstance(e, ir.AffineDimExpr)
 
 
-def _sizes(type_: ir.RankedTensorType, sizes: ir.Attribute | None, symbols: int, name: str) -> str | None:
+def _sizes(
+    type_: ir.RankedTensorType | ir.MemRefType, sizes: ir.Attribute | None, symbols: int | None, name: str
+) -> str | None:
     """Tells what is wrong with the size map `sizes` of a tensor type."""
     if not isinstance(sizes, ir.AffineMapAttr):
         return None if type_.has_static_shape else f"is dynamic and has no '{name}', affine_map<()[s0, ...] -> (...)>"
@@ -203,5 +177,10 @@ def _sizes(type_: ir.RankedTensorType, sizes: ir.Attribute | None, symbols: int,
     return _beyond(f"'{name}'", map_, symbols)
 
 
-def _beyond(what: str, map_: ir.AffineMap, symbols: int) -> str | None:
-    return None if map_.n_symbols <= symbols else f"has a {what} of {map_.n_symbols} symbols in a function of {symbols}"
+def _beyond(what: str, map_: ir.AffineMap, symbols: int | None) -> str | None:
+    """Complains of symbols beyond those of a function; an ATen function has its caller's."""
+    return (
+        None
+        if symbols is None or map_.n_symbols <= symbols
+        else f"has a {what} of {map_.n_symbols} symbols in a function of {symbols}"
+    )

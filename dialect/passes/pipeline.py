@@ -76,9 +76,9 @@ class Pipeline:
         Raises `UserError` for a module that a pass does not take. What a pass raises knows which it was: `failures.culprits`.
         """
         with module.context:
-            check_signatures(module)
             if not checked:
                 check_contract(module)
+            check_signatures(module)
             name = subject or subject_of(module)
             kinds: dict[ir.Attribute, list[str]] = {}
             verified = 0  # how many passes had run when the IR was last verified

@@ -42,11 +42,15 @@ def check_signatures(module: ir.Module) -> None:
             check(function)
             check_copies(function)
     if ours and open_ is not None:
-        raise UserError(
-            f"@{open_.attributes['sym_name'].value} is declared and not defined",
-            location=source_of(open_.location),
-            hint=f"'{EXTERN}' says which ATen operator a declaration stands for",
-        )
+        raise _undefined(open_)
+
+
+def _undefined(function: ir.Operation) -> UserError:
+    return UserError(
+        f"@{function.attributes['sym_name'].value} is declared and not defined",
+        location=source_of(function.location),
+        hint=f"'{EXTERN}' says which ATen operator a declaration stands for",
+    )
 
 
 def check_copies(graph: ir.Operation) -> None:
@@ -92,6 +96,8 @@ def require(stage: Pass, module: ir.Module, known: dict[ir.Attribute, list[str]]
                 _types(ir.FunctionType(ir.TypeAttr(signature).value))
             )  # a graph has many values of few types
             kinds = known[signature] = [*dict.fromkeys(map(_kind, types))]
+        if any(kinds) and not is_extern(function) and not len(function.regions[0].blocks):
+            raise _undefined(function)  # its calls are nothing that a pass could take, of whatever functions
         hint = next((ways[kind] for kind in kinds if kind in ways), None)
         if hint is not None and (is_extern(function) or _ours(function)):
             raise UserError(

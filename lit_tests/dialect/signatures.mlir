@@ -172,3 +172,80 @@ func.func @copied_twice(%x: tensor<4xf32>, %y: tensor<4xf32>) attributes {bascul
   "bascule.copy_into"(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> ()
   return
 }
+
+// -----
+
+// expected-error @+1 {{result 0 of @aten.relu, tensor<?xf32, #bascule.layout<affine_map<(d0) -> (d0)>>>, is dynamic and has no 'bascule.shapes'}}
+func.func private @aten.relu(tensor<?xf32, #bascule.layout<affine_map<(d0) -> (d0)>>>) -> tensor<?xf32, #bascule.layout<affine_map<(d0) -> (d0)>>>
+    attributes {bascule.extern = "aten.relu.default", bascule.arguments = [#bascule.operand<0 : i64>], bascule.results = array<i64: 0>}
+
+// -----
+
+// expected-error @+1 {{'bascule.results' of @aten.relu has 2 numbers for 1 results}}
+func.func private @aten.relu(tensor<4xf32>) -> tensor<4xf32>
+    attributes {bascule.extern = "aten.relu.default", bascule.arguments = [#bascule.operand<0 : i64>], bascule.results = array<i64: 0, 1>}
+
+// -----
+
+// expected-error @+1 {{'bascule.arguments' of @aten.mm has 1 entries: 'aten.mm.default' takes 2 to 2}}
+func.func private @aten.mm(tensor<4x4xf32>) -> tensor<4x4xf32>
+    attributes {bascule.extern = "aten.mm.default", bascule.arguments = [#bascule.operand<0 : i64>], bascule.results = array<i64: 0>}
+
+// -----
+
+// expected-error @+1 {{'bascule.reason' of @aten.relu is of another type than StringAttr}}
+func.func private @aten.relu(tensor<4xf32>) -> tensor<4xf32>
+    attributes {bascule.extern = "aten.relu.default", bascule.arguments = [#bascule.operand<0 : i64>], bascule.results = array<i64: 0>, bascule.reason}
+
+// -----
+
+// expected-error @+1 {{'test.mine' of argument 0 of @foreign is of a type that MLIR's Python bindings have no class for}}
+func.func @foreign(%x: tensor<4xf32> {test.mine = array<ui8: 1>}) attributes {bascule.graph} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{argument 0 of @strides, memref<4x4xf32, strided<[?, 1]>>, has strides that are not known}}
+func.func @strides(%x: memref<4x4xf32, strided<[?, 1]>>) attributes {bascule.graph} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{argument 1 of @buffer, memref<?xf32>, is dynamic and has no 'bascule.shape'}}
+func.func @buffer(%n: index, %x: memref<?xf32>) attributes {bascule.graph} {
+  return
+}
+
+// -----
+
+// A function without a part in our stages is no graph of ours to a pass of MLIR's; one of ours takes it for one.
+func.func @plain(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @declared(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+// expected-error @+1 {{@declared is declared and not defined}}
+func.func private @declared(tensor<4xf32>) -> tensor<4xf32>
+
+// -----
+
+#layout = #bascule.layout<affine_map<(d0) -> (d0)>>
+#two = affine_map<()[s0, s1] -> (s1)>
+func.func private @kernel(%n: index, %m: index, %x: tensor<?xf32, #layout> {bascule.shape = #two}) -> tensor<?xf32, #layout> attributes {bascule.shapes = [#two]} {
+  %0 = bufferization.alloc_tensor(%m) : tensor<?xf32, #layout>
+  "bascule.kernel"() ({
+  ^bb0(%i: index):
+    %e = tensor.extract %x[%i] : tensor<?xf32, #layout>
+    "bascule.store"(%e, %0, %i) : (f32, tensor<?xf32, #layout>, index) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = #two} : () -> ()
+  return %0 : tensor<?xf32, #layout>
+}
+func.func @symbols_swapped(%n: index, %m: index, %x: tensor<?xf32, #layout> {bascule.shape = #two}) -> tensor<?xf32, #layout> attributes {bascule.graph, bascule.shapes = [#two]} {
+  // expected-error @+1 {{symbol 0 of the kernel @kernel is not symbol 0 of its caller}}
+  %0 = call @kernel(%m, %n, %x) {bascule.shapes = [#two]} : (index, index, tensor<?xf32, #layout>) -> tensor<?xf32, #layout>
+  // expected-error @+1 {{those of @kernel are}}
+  %1 = call @kernel(%n, %m, %x) {bascule.shapes = [affine_map<()[s0, s1] -> (s0)>]} : (index, index, tensor<?xf32, #layout>) -> tensor<?xf32, #layout>
+  return %0 : tensor<?xf32, #layout>
+}

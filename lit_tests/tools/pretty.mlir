@@ -20,7 +20,8 @@
 // CHECK-NOT: #layout =
 // CHECK: module
 func.func private @aten.mm(tensor<?x8xf32, #bascule.layout<#layout>>, tensor<8x8xf32>) -> tensor<?x8xf32, #bascule.layout<#layout>> attributes {
-  bascule.extern = "aten.mm.default", bascule.arguments = [#bascule.operand<0 : i64>, #bascule.operand<1 : i64>], bascule.results = array<i64: 0>
+  bascule.extern = "aten.mm.default", bascule.arguments = [#bascule.operand<0 : i64>, #bascule.operand<1 : i64>], bascule.results = array<i64: 0>,
+  bascule.shapes = [#sizes]
 }
 
 // CHECK: func.func private @kernel(%s0: index, %arg0: tensor<?x8xf32, #bascule.layout<affine_map<(d0, d1)[s0] -> (d0 * 8 + d1)>>>

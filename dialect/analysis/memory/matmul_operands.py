@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...ir.attributes import OperandAttr
 from ...ir.functions import ARGUMENTS, EXTERN
 from ...ir.shapes import constant, expr, shape_of
 from ...mlir import ir
@@ -39,8 +40,12 @@ class Product:
         if form is None:
             return None
         arguments = list(function.attributes[ARGUMENTS])
+        if not all(
+            i is None or isinstance(arguments[i], OperandAttr) for i in form[:3]
+        ):  # a number in a tensor's place
+            return None
         x, y, added = (None if i is None else op.operands[ir.IntegerAttr(arguments[i].index).value] for i in form[:3])
-        factors = [1 if i is None else arguments[i] for i in form[3:]]
+        factors = [1 if i is None or i >= len(arguments) else arguments[i] for i in form[3:]]
         if any(not isinstance(a, int | ir.IntegerAttr | ir.FloatAttr) for a in factors):
             return None
         return Product(op, x, y, added, *(a if isinstance(a, int) else a.value for a in factors))

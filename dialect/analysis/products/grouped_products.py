@@ -74,7 +74,11 @@ def grouped_product(op: ir.Operation, function: ir.Operation) -> GroupedProduct 
     if operator not in (GROUPED, LOOPED):
         return None
     arguments, none = list(function.attributes[ARGUMENTS]), ir.UnitAttr.get()
-    if arguments[OPERANDS - 1] == none or any(argument != none for argument in arguments[OPERANDS:]):
+    if (
+        len(arguments) < OPERANDS
+        or arguments[OPERANDS - 1] == none
+        or any(argument != none for argument in arguments[OPERANDS:])
+    ):
         return "it has no offsets, a bias or another dtype"
     given = [op.operands[ir.IntegerAttr(argument.index).value] for argument in arguments[:OPERANDS]]
     x, w, offsets = given
