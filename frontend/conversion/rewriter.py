@@ -8,13 +8,24 @@ from bascule.dialect.ir import shapes
 from bascule.dialect.ir.attribute_names import FUSED, LAYOUT
 from bascule.dialect.ir.functions import SHAPE, SHAPES, Externs, graph_functions
 from bascule.dialect.ir.locations import source_of
+from bascule.dialect.ir.types import symbols_among
 from bascule.dialect.mlir import func, ir
 
 from .context import Asked, Conversion
 from .extern_calls import relaid
 from .fallback import fall_back
 from .registry import LeftToAten, NoRule, load_rules
-from .torch_stage import CONSTANTS, LIST, VTensors, full_name, has_effect, operator_name, symbolic_value, unsupported
+from .torch_stage import (
+    CONSTANTS,
+    LIST,
+    VTensors,
+    full_name,
+    has_effect,
+    malformed,
+    operator_name,
+    symbolic_value,
+    unsupported,
+)
 
 
 def convert_module(module: ir.Module, asked: Asked) -> None:
@@ -62,12 +73,17 @@ class _Function:
         """Gives `target` its block, of index symbols and tensors with layouts, and its argument attributes."""
         given = list(self.source.attributes["arg_attrs"]) if "arg_attrs" in self.source.attributes else []
         types, attributes = [], []
+        symbols = symbols_among(argument.type for argument in block.arguments)
         for number, argument in enumerate(block.arguments):
             kept = {named.name: named.attr for named in given[number]} if given else {}
             layout, sizes = kept.pop(LAYOUT, None), kept.get(SHAPE)
             if isinstance(argument.type, ir.IndexType):
                 type_ = argument.type
             else:
+                wrong = self.types.complaint(argument.type, layout, sizes, symbols)
+                if wrong is not None:
+                    name = {"sizes": SHAPE, "layout": LAYOUT}[wrong[0]]
+                    raise malformed(self.source, name, f"of argument {number} {wrong[1]}")
                 pair = self.types.tensor(argument.type, layout, sizes and sizes.value)
                 if pair is None:
                     raise unsupported(self.source, "an argument", f"of type {argument.type} is not taken")
@@ -101,7 +117,7 @@ class _Function:
             self.values[results[0]] = CONSTANTS[name](op)
         elif op.name == LIST:
             self.values[results[0]] = [self.values[operand] for operand in op.operands]
-        elif (symbolic := symbolic_value(op)) is not None:
+        elif (symbolic := symbolic_value(op, len(self.symbols))) is not None:
             self.values[results[0]] = symbolic
         else:
             values = self._operator(op)
@@ -112,7 +128,9 @@ class _Function:
 
     def _operator(self, op: ir.Operation) -> Sequence[Any]:
         operator = operator_name(op)
-        types, sizes = self.types.results(op)
+        if operator.count(".") != 2:
+            raise unsupported(op, operator, "is no operator of PyTorch's, namespace.name.overload")
+        types, sizes = self.types.results(op, len(self.symbols))
         c = Conversion(op, self.symbols, self.externs, self.asked, types, sizes, operator, self.shared)
         arguments = [self.values[operand] for operand in op.operands]
         rule_ = self.rules.get(operator)

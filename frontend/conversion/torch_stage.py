@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from bascule.dialect.errors import UnsupportedError
+from bascule.dialect.errors import UnsupportedError, UserError
+from bascule.dialect.ir.attributes import LayoutAttr, value_of
 from bascule.dialect.ir.functions import EFFECTS, SHAPES
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.ir.shapes import expr
@@ -47,11 +48,17 @@ def has_effect(op: ir.Operation) -> bool:
     return base.endswith("_") and not base.endswith("__")
 
 
-def symbolic_value(op: ir.Operation) -> int | ir.AffineExpr | None:
-    """The integer that an op with `bascule.expr` stands for, else None."""
+def symbolic_value(op: ir.Operation, symbols: int) -> int | ir.AffineExpr | None:
+    """The integer that an op with `bascule.expr` stands for in a function of so many symbols, else None."""
     if EXPR not in op.attributes:
+        if any(str(result.type) == "!torch.int" for result in op.results):
+            raise malformed(op, EXPR, "is missing: which integer it makes is not known")
         return None
-    (result,) = op.attributes[EXPR].value.results
+    expression = value_of(op.attributes, EXPR)
+    map_ = expression.value if isinstance(expression, ir.AffineMapAttr) else None
+    if map_ is None or map_.n_dims or len(map_.results) != 1 or map_.n_symbols > symbols:
+        raise malformed(op, EXPR, f"is {expression}: affine_map<()[s0, ...] -> (..)>, of {symbols} symbols, is needed")
+    (result,) = map_.results
     return result.value if isinstance(result, ir.AffineConstantExpr) else result
 
 
@@ -96,18 +103,55 @@ class VTensors:
         exprs = list(sizes.results) if sizes is not None else [expr(size) for size in shape]
         return ir.RankedTensorType.get(shape, element, encoding), exprs
 
-    def results(self, op: ir.Operation) -> tuple[list[ir.RankedTensorType | None], list[list[ir.AffineExpr] | None]]:
-        """The tensor-stage types and sizes of an op's results; None for a result that is not a tensor."""
-        attributes = op.attributes
-        layouts = attributes[LAYOUTS] if LAYOUTS in attributes else None
-        shapes = attributes[SHAPES] if SHAPES in attributes else None
+    def results(
+        self, op: ir.Operation, symbols: int
+    ) -> tuple[list[ir.RankedTensorType | None], list[list[ir.AffineExpr] | None]]:
+        """The tensor-stage types and sizes of an op's results, in a function of so many symbols; None for a result that is not a tensor."""
+        layouts, shapes = _of_results(op, LAYOUTS), _of_results(op, SHAPES)
         types, sizes = [], []
-        for i, result in enumerate(op.results):
-            size = shapes[i].value if shapes and isinstance(shapes[i], ir.AffineMapAttr) else None
-            pair = self.tensor(result.type, layouts and layouts[i], size)
+        for layout, shape, result in zip(layouts, shapes, op.results):
+            wrong = self.complaint(result.type, layout, shape, symbols)
+            if wrong is not None:
+                raise malformed(op, {"sizes": SHAPES, "layout": LAYOUTS}[wrong[0]], wrong[1])
+            pair = self.tensor(result.type, layout, shape.value if isinstance(shape, ir.AffineMapAttr) else None)
             types.append(pair and pair[0])
             sizes.append(pair and pair[1])
         return types, sizes
+
+    def complaint(
+        self, type_: ir.Type, layout: ir.Attribute | None, sizes: ir.Attribute | None, symbols: int
+    ) -> tuple[str, str] | None:
+        """Which of a tensor's "sizes" and "layout" do not say what its type leaves open, and why; a unit says as little as None."""
+        shape, _ = self.parse(type_) or ([], None)
+        dynamic = ir.ShapedType.get_dynamic_size() in shape
+        if not isinstance(sizes, ir.AffineMapAttr):
+            if dynamic or not isinstance(sizes, ir.UnitAttr | None):
+                return "sizes", f"has {sizes} for {type_}: affine_map<()[s0, ...] -> (..)> is needed"
+        elif (sizes.value.n_dims, len(sizes.value.results)) != (0, len(shape)) or sizes.value.n_symbols > symbols:
+            return "sizes", f"has {sizes} for {type_}: {len(shape)} sizes, of {symbols} symbols, are needed"
+        if not isinstance(layout, LayoutAttr):
+            if dynamic or not isinstance(layout, ir.UnitAttr | None):
+                return "layout", f"has {layout} for {type_}: #bascule.layout is needed"
+            return None
+        map_ = ir.AffineMapAttr(layout.map).value
+        if (map_.n_dims, len(map_.results)) != (len(shape), 1) or map_.n_symbols > symbols:
+            return "layout", f"has {layout} for {type_}: one of {len(shape)} dims, of {symbols} symbols, is needed"
+        return None
+
+
+def _of_results(op: ir.Operation, name: str) -> list[ir.Attribute | None]:
+    """The entries of an attribute that has one for each result; Nones where it is not there."""
+    if name not in op.attributes:
+        return [None] * len(op.results)
+    found = value_of(op.attributes, name)
+    if not isinstance(found, ir.ArrayAttr) or len(found) != len(op.results):
+        raise malformed(op, name, f"is no array of an entry for each of {len(op.results)} results")
+    return list(found)
+
+
+def malformed(op: ir.Operation, name: str, complaint: str) -> UserError:
+    """The error for an attribute that does not say what the stage needs."""
+    return UserError(f"'{name}' of '{op.name}' {complaint}", location=source_of(op.location))
 
 
 def unsupported(op: ir.Operation, operator: str, reason: str) -> UnsupportedError:
