@@ -40,9 +40,8 @@ class Product:
         if form is None:
             return None
         arguments = list(function.attributes[ARGUMENTS])
-        if not all(
-            i is None or isinstance(arguments[i], OperandAttr) for i in form[:3]
-        ):  # a number in a tensor's place
+        tensors = [arguments[i] for i in form[:3] if i is not None]
+        if not all(isinstance(tensor, OperandAttr) for tensor in tensors):  # a number in a tensor's place
             return None
         x, y, added = (None if i is None else op.operands[ir.IntegerAttr(arguments[i].index).value] for i in form[:3])
         factors = [1 if i is None or i >= len(arguments) else arguments[i] for i in form[3:]]
