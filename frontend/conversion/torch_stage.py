@@ -49,9 +49,10 @@ def has_effect(op: ir.Operation) -> bool:
 
 
 def symbolic_value(op: ir.Operation, symbols: int) -> int | ir.AffineExpr | None:
-    """The integer that an op with `bascule.expr` stands for in a function of so many symbols, else None."""
+    """The integer that an op with `bascule.expr` stands for in a function of so many symbols, else None. Of an operator that gives tensors too,
+    as attention does on a GPU, integers are known to the operator alone."""
     if EXPR not in op.attributes:
-        if any(str(result.type) == "!torch.int" for result in op.results):
+        if len(op.results) and all(str(result.type) == "!torch.int" for result in op.results):
             raise malformed(op, EXPR, "is missing: which integer it makes is not known")
         return None
     expression = value_of(op.attributes, EXPR)
