@@ -1,5 +1,5 @@
-"""Graphs of tensors on a GPU, taken through the whole pipeline where there is none: the tensors are fake. What only a GPU's graphs have, as numbers
-on the CPU beside them and attention's own kernels, meets all checks of the dialect here too."""
+"""Graphs of tensors on a GPU, taken through the whole pipeline where there is none: the tensors are fake. What a GPU's graphs alone have, as
+numbers on the CPU beside them and attention's own kernels, meets all checks of the dialect here too."""
 
 import pytest
 import torch
