@@ -45,7 +45,7 @@ def test_modes_of_torch_compile_are_taken(mode):
         ({"options": {"pipeline": ""}}, ["before the program stage", "!torch.vtensor"]),
         ({"options": {"dump": "/dev/null/x"}}, ["option 'dump'", "/dev/null/x"]),
         ({"options": {"dump": ""}}, ["option 'dump'", "a directory"]),
-        ({"mode": ["default"]}, ["no mode '['default']'", "reduce-overhead"]),
+        ({"mode": ["default"]}, ["no mode ['default']", "reduce-overhead"]),
         ({"options": {"cudagraph_shapes": -1}}, ["option 'cudagraph_shapes'", "no number under 0", "-1"]),
         ({"options": {"cudagraph_bytes": -5}}, ["option 'cudagraph_bytes'", "no number under 0", "-5"]),
         ({"options": ["verify"]}, ["parameter 'options'", "a dictionary", "['verify']"]),
