@@ -21,7 +21,7 @@ from bascule.compat.graphs.partitioners import LazyGraphModule, OrderedSet, part
 from ..fx_pipeline.pipeline import FxPipeline
 from .held_tensors import mark_held
 from .minimum_cut import Unbounded, minimum_cut
-from .save_calls import with_inputs_as_given
+from .written_inputs import with_inputs_as_given
 
 aten, prims = torch.ops.aten, torch.ops.prims
 

@@ -149,7 +149,9 @@ def test_dynamic_sizes(size: int):
         %b = memref.load %y[%j, %i] : memref<{y}>
         %c = arith.addf %a, %b : f32
         {stored("%c", "f32", "%o", "%i, %j", x)}"""
-    text = kernel(f"%s0: index, %x: memref<{x}>, %y: memref<{y}>, %o: memref<{x}>", body, "s0, 24", "%i, %j", "[s0]")
+    tall, wide = (f"{{bascule.shape = affine_map<()[s0] -> ({sizes})>}}" for sizes in ("s0, 24", "24, s0"))
+    arguments = f"%s0: index, %x: memref<{x}> {tall}, %y: memref<{y}> {wide}, %o: memref<{x}> {tall}"
+    text = kernel(arguments, body, "s0, 24", "%i, %j", "[s0]")
     inputs = [size, torch.randn(size, 24), torch.randn(24, size), torch.zeros(size, 24)]
     check(text, inputs=inputs)
 
