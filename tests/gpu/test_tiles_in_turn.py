@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from tests.lowering.triton.kernels import test_contractions as dense
 from tests.lowering.triton.kernels import test_grouped_products as grouped
 from tests.lowering.triton.kernels.test_contractions import matrices
-from tests.lowering.triton.kernels.test_tiles_in_turn import COLUMNS, ENDS, FUSED, ROWS, SUMMED, in_turn, one_more  # noqa: F401
+from tests.lowering.triton.kernels.test_tiles_in_turn import COLUMNS, ENDS, FUSED, ROWS, SUMMED, one_more
 
 BF16 = torch.bfloat16
 
