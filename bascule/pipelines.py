@@ -119,11 +119,12 @@ def text_for(options: Options, target: str | None = None) -> str:
     return ",".join(settings.get(name, name) for name in default_for(options, target))
 
 
-def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> "Pipeline":
+def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None, *, trained: bool = False) -> "Pipeline":
     """The passes for `options`. A pass with a field named as one of `SHARED` or of `machine` (see `Target.machine`), which its text leaves at
     the default, takes the option's value, or what the machine has; so does one with a field `deterministic`, where PyTorch is asked for
     deterministic algorithms and the machine is a GPU, on which points run in any order; and one with a field `index_asserts`, or `tf32`, on a
-    GPU. A pipeline that `options` do not spell has those of `ON_GPUS` unless `machine` is a CPU.
+    GPU. A pipeline that `options` do not spell has those of `ON_GPUS` unless `machine` is a CPU. `trained`: the graph is the forward or the
+    backward of a training step, for passes with such a field.
 
     Raises `UserError` with the column for a pipeline that does not parse.
     """
@@ -136,6 +137,7 @@ def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> 
     # On a CPU the graph has checks: `frontend/runtime_checks/index_checks.py`.
     asked["index_asserts"] = options.index_asserts and gpu
     asked["tf32"] = gpu and allows_tf32()
+    asked["trained"] = trained
     stages = []
     for stage in Pipeline.parse(text).stages:
         shared = {

@@ -206,7 +206,7 @@ def _program(gm: GraphModule, options: Options, passes: FxPipeline, *, is_backwa
     target = target_for(options.target, placement)
     module = import_graph(gm, inputs, context=context()).module
     placement.annotate(module)
-    pipeline, times = pipeline_for(options, target.machine), Times()
+    pipeline, times = pipeline_for(options, target.machine, trained=True), Times()
     digest = digest_of(module, pipeline)
     pipeline.run(module, verify=None, observers=[times.observe], subject="a step that is tried for a memory budget")
     numbers = _numbers(module, inputs)

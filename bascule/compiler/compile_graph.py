@@ -202,7 +202,7 @@ def _compiled(way: _Way) -> CompiledGraph:
         record.subjects = subjects_of(gm, placement.device)
         warn_about(record.subjects, placement.device)
         target = target_for(options.target, placement)
-        way.pipeline = pipeline_for(options, target.machine)
+        way.pipeline = pipeline_for(options, target.machine, trained=record.direction != "inference")
         imported = import_graph(gm, way.example_inputs, context=context())
         placement.annotate(imported.module)
     record.aligned = _aligned(way.example_inputs)

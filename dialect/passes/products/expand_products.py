@@ -43,8 +43,9 @@ class ExpandProducts(Pass):
       Without it those that are marked `bascule.fused`, the products of an attention, for `fuse-attention` and `fuse-products`; and, from
       `capability` 90 on, with enough tiles for `sm-count` multiprocessors, two of one matrix that a pointwise op joins, as
       `silu(x @ w) * (x @ v)`, and what pointwise computes alone read, as `gelu(x @ w)`, where a model of the kernel and of the call takes less
-      time so (remarks have both); and those that are marked `bascule.tuned_product`, which `max_autotune` has measured as kernels. The mark
-      goes to the sum; where it is false the product stays a call.
+      time so (remarks have both), but in the graphs of a training step (`trained`): which products are saved there depends on the memory budget,
+      and all budgets give the same numbers; and those that are marked `bascule.tuned_product`, which `max_autotune` has measured as kernels.
+      The mark goes to the sum; where it is false the product stays a call.
 
     Products of f16 and bf16 are summed in f32 and rounded once, with what is added; those of f32 are summed in f32, of few rows exactly,
     whatever PyTorch allows cuBLAS (TF32, sums in f16). Where tensor cores round factors to TF32, the sum has `bascule.input_precision`. A
@@ -60,6 +61,7 @@ class ExpandProducts(Pass):
     rows: int = 2
     contractions: bool = False
     tf32: bool = False
+    trained: bool = False
     sm_count: int = H200.sm_count
     capability: int = H200.capability
 
@@ -78,7 +80,7 @@ class ExpandProducts(Pass):
         ops = GraphWalk(graph).ops
         for call in joined_products(module, ops, self.sm_count):
             call.attributes[FUSED] = ir.UnitAttr.get()
-        if self.contractions or CHUNK_ROWS in graph.attributes:
+        if self.contractions or self.trained or CHUNK_ROWS in graph.attributes:
             return
         taken = list[ir.Operation]()  # computes that are in the kernel of a product: that which saves most
         for read in sorted(read_products(module, ops, self.sm_count), key=lambda read: read.fused - read.called):

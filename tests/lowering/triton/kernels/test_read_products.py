@@ -89,3 +89,12 @@ def test_of_two_that_a_compute_joins_one_is_a_kernel_with_it():
     assert len(told.graphs[0].aten) == 1 and "that is computed with another product" in str(told)
     wanted = function(*(x.double() for x in given))
     assert (found.double() - wanted).abs().max() < 2**-6 * wanted.abs().max()
+
+
+def test_in_a_training_step_products_are_calls():
+    """What is saved depends on the memory budget: a product that is not would be rounded otherwise."""
+    x, w = (each.requires_grad_() for each in matrices(torch.bfloat16, (256, 64), (64, 128)))
+    options = {"target": "interpret", "on_error": "raise", "pipeline": PIPELINE}
+    torch._dynamo.reset()
+    told = bascule.explain(lambda x, w: F.relu(x @ w), x, w, dynamic=False, options=options)
+    assert len(told.graphs) == 2 and told.graphs[0].aten and "with what reads it" not in str(told)
