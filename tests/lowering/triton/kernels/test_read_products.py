@@ -92,7 +92,7 @@ def test_of_two_that_a_compute_joins_one_is_a_kernel_with_it():
 
 
 def test_in_a_training_step_products_are_calls():
-    """What is saved depends on the memory budget: a product that is not would be rounded otherwise."""
+    """Which are saved depends on the memory budget: one that is not would be rounded otherwise."""
     x, w = (each.requires_grad_() for each in matrices(torch.bfloat16, (256, 64), (64, 128)))
     options = {"target": "interpret", "on_error": "raise", "pipeline": PIPELINE}
     torch._dynamo.reset()
