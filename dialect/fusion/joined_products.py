@@ -1,7 +1,7 @@
 """Products of one matrix that a pointwise op joins, as `silu(x @ w) * (x @ v)`: one kernel reads once what both multiply, and has no product in
 memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ..analysis.bodies.body_summary import Body
 from ..analysis.memory.buffers import ALIASES
@@ -18,19 +18,14 @@ TILE = 128 * 64  # elements of a product, for each multiprocessor, at least: wit
 def joined_products(module: ir.Module, ops: Sequence[ir.Operation], sm_count: int) -> list[ir.Operation]:
     """The calls among `ops`, those of a graph's block, of products of 16 bits of the same sizes and of one matrix, two by two, whose results are
     read by pointwise computes alone, up to one that reads both, whose own readers are no computes."""
-    externs = {f.attributes["sym_name"].value: f for f in functions(module) if is_extern(f)}
-    calls = [op for op in ops if op.name == "func.call" and op.attributes["callee"].value in externs]
-    products = [
-        product for op in calls if (product := Product.of(op, externs[op.attributes["callee"].value])) is not None
-    ]
     alike: dict[tuple, list[Product]] = {}
-    for product in products:
+    for product in products_among(module, ops):
         if _is_worth(product, sm_count):
             alike.setdefault((seen(product.x), *product.result.type.shape), []).append(product)
     found = list[ir.Operation]()
     for group in alike.values():
-        ends = [end for product in group if (end := _end(product.result)) is not None]
-        if len(ends) == len(group) == 2 and ends[0] == ends[1]:
+        chains = [pointwise_chain(product.result) for product in group]
+        if len(group) == 2 and all(chains) and chains[0][-1] == chains[1][-1]:
             found += [product.op for product in group]
     return found
 
@@ -52,19 +47,34 @@ def seen(value: ir.Value) -> tuple:
     return value, *maps
 
 
-def _end(value: ir.Value) -> ir.Value | None:
-    """The result of the last of the pointwise computes that alone read `value`, one after the other; None where something else does."""
-    last = None
+def products_among(module: ir.Module, ops: Sequence[ir.Operation]) -> Iterator[Product]:
+    """The calls among `ops`, those of a graph's block, that are products."""
+    externs = {f.attributes["sym_name"].value: f for f in functions(module) if is_extern(f)}
+    for op in ops:
+        callee = externs.get(op.attributes["callee"].value) if op.name == "func.call" else None
+        product = None if callee is None else Product.of(op, callee)
+        if product is not None:
+            yield product
+
+
+def pointwise_chain(
+    value: ir.Value, takes: Callable[[Body, ir.Value], bool] = lambda body, value: True
+) -> list[ir.Operation]:
+    """The pointwise computes that alone read `value`, one after the other, each of which takes what it reads, up to one whose own readers are no
+    computes; nothing where something else reads it."""
+    found = list[ir.Operation]()
     while True:
         readers = set(readers_of(value))
-        if last is not None and not any(reader.name == "bascule.compute" for reader in readers):
-            return last
+        if found and not any(reader.name == "bascule.compute" for reader in readers):
+            return found
         if len(readers) != 1:
-            return None
+            return []
         (reader,) = readers
-        if reader.name != "bascule.compute" or not Body(reader).is_pointwise:
-            return None
-        value = last = reader.results[0]
+        body = Body(reader) if reader.name == "bascule.compute" else None
+        if body is None or not body.is_pointwise or not takes(body, value):
+            return []
+        found.append(reader)
+        value = reader.results[0]
 
 
 def readers_of(value: ir.Value) -> Iterator[ir.Operation]:

@@ -31,9 +31,8 @@ def with_inputs_as_given(joint: GraphModule, visible: int, split: Callable[[Grap
         return split(joint)
     original = copy_of(joint)
     pair = split(joint)
-    places = {
-        storage_of(node): node.name for node in inputs_of(pair[0].graph) if node.name in {x.name for x in written}
-    }
+    names = {node.name for node in written}
+    places = {storage_of(node): node.name for node in inputs_of(pair[0].graph) if node.name in names}
     saved = [storage_of(node) for node in outputs_of(pair[0].graph)[visible:] if isinstance(node, Node)]
     late = {places[storage] for storage in saved if storage in places}
     copied = [

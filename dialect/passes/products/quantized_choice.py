@@ -142,14 +142,10 @@ def _faster(form: str, called: float, kernels: dict[str, tuple[float, Choice]]) 
     """The kernel of that form, or the fastest (seconds, choice), unless a call is."""
     name = form if form in kernels else min(kernels, key=lambda each: kernels[each][0])
     least, choice = kernels[name]
-    told = ", ".join(f"{each} {_microseconds(time)}" for each, (time, _) in kernels.items())
+    told = ", ".join(f"{each} {product_costs.microseconds(time)}" for each, (time, _) in kernels.items())
     if form == CALL or (least > called and form != name):
-        return Choice(f"it takes about {_microseconds(called)}, {told}")
-    return Choice("", f"{name}, of {told}, a call {_microseconds(called)}", choice.inside, choice.marks)
-
-
-def _microseconds(time: float) -> str:
-    return f"{time * 1e6:.3g} us"
+        return Choice(f"it takes about {product_costs.microseconds(called)}, {told}")
+    return Choice("", f"{name}, of {told}, a call {product_costs.microseconds(called)}", choice.inside, choice.marks)
 
 
 def _last(value: ir.Value) -> ir.Value | None:

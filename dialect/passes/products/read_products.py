@@ -4,18 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from ...analysis.bodies.body_summary import Access, Body
+from ...analysis.bodies.body_summary import Body
 from ...analysis.bodies.costs import magnitude, tensor_bytes
 from ...analysis.memory.buffers import memref_type, root_of, strides
 from ...analysis.memory.matmul_operands import Product, runs_along
-from ...fusion.joined_products import TILE, readers_of
+from ...fusion.joined_products import ALIGNED, TILE, pointwise_chain, products_among
 from ...ir.attribute_names import FUSED, TUNED_PRODUCT
-from ...ir.functions import functions, is_extern
 from ...ir.shapes import constant
 from ...mlir import ir
-from ...scheduling.gpu.product_costs import ReadCosts
-
-ALIGNED = 8  # elements of 16 bits that rows are multiples of, so that tensor descriptors load them
+from ...scheduling.gpu.product_costs import ReadCosts, microseconds
 
 
 @dataclass(frozen=True)
@@ -33,19 +30,16 @@ class ReadProduct:
 
     def __str__(self) -> str:
         sizes = "x".join(str(constant(size)) for size in self.product.sizes)
-        fused, called = (f"{1e6 * seconds:.3g} us" for seconds in (self.fused, self.called))
+        fused, called = microseconds(self.fused), microseconds(self.called)
         return f"{sizes} (rows, summed, columns): about {fused} with what reads it, {called} as a call and a kernel behind it"
 
 
 def read_products(module: ir.Module, ops: Sequence[ir.Operation], sm_count: int) -> Iterator[ReadProduct]:
     """Those among `ops`, of a graph's block, that nothing is known of: neither measured nor one of an attention."""
-    externs = {f.attributes["sym_name"].value: f for f in functions(module) if is_extern(f)}
-    for op in ops:
-        callee = externs.get(op.attributes["callee"].value) if op.name == "func.call" else None
-        product = None if callee is None else Product.of(op, callee)
-        if product is None or FUSED in op.attributes or TUNED_PRODUCT in op.attributes:
+    for product in products_among(module, ops):
+        if FUSED in product.op.attributes or TUNED_PRODUCT in product.op.attributes:
             continue
-        computes = _readers(product.result) if _is_loaded_whole(product) else []
+        computes = _readers(product) if _is_loaded_whole(product) else []
         if computes:
             costs = _costs(product, computes)
             if costs.rows * costs.columns * costs.batch >= TILE * sm_count:
@@ -69,37 +63,15 @@ def _has_aligned_rows(value: ir.Value, along: int) -> bool:
     return runs_along(value, along) and all(step is not None and step % ALIGNED == 0 for step in others)
 
 
-def _readers(value: ir.Value) -> list[ir.Operation]:
-    """The pointwise computes that alone read `value`, one after the other, each at most one element for each of its own, up to one whose own
-    readers are no computes; nothing where something else reads it."""
-    found, points = list[ir.Operation](), prod(value.type.shape)
-    while True:
-        readers = set(readers_of(value))
-        if found and not any(reader.name == "bascule.compute" for reader in readers):
-            return found
-        if len(readers) != 1:
-            return []
-        (reader,) = readers
-        body = Body(reader) if reader.name == "bascule.compute" else None
-        if (
-            body is None
-            or not body.is_pointwise
-            or magnitude(body.root.sizes) > points
-            or len(_places(body, value)) != 1
-        ):
-            return []
-        found.append(reader)
-        value = reader.results[0]
+def _readers(product: Product) -> list[ir.Operation]:
+    """The pointwise computes that alone read a product, each at most one element for each of its own."""
+    points = prod(product.result.type.shape)
 
+    def takes(body: Body, value: ir.Value) -> bool:
+        places = {(read.buffer, *read.indices) for read in body.reads if root_of(read.buffer) == value}
+        return len(places) == 1 and magnitude(body.root.sizes) <= points
 
-def _places(body: Body, value: ir.Value) -> list[Access]:
-    """The reads of a value, or of views of it, at different places."""
-    reads = [read for read in body.reads if root_of(read.buffer) == value]
-    return [
-        read
-        for n, read in enumerate(reads)
-        if all((read.buffer, read.indices) != (r.buffer, r.indices) for r in reads[:n])
-    ]
+    return pointwise_chain(product.result, takes)
 
 
 def _costs(product: Product, computes: Sequence[ir.Operation]) -> ReadCosts:

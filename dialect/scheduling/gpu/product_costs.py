@@ -138,3 +138,8 @@ def kernel(moved: int) -> float:
 
 def seconds(moved: int) -> float:
     return moved / value(MACHINE, "memory_rate")
+
+
+def microseconds(time: float) -> str:
+    """Seconds, for a remark."""
+    return f"{time * 1e6:.3g} us"
