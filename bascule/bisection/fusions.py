@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from ..dialect.interpreter import InterpreterError, Reference, choose, interpret, random_inputs, reference
+from ..dialect.ir.attribute_names import OPERATORS
 from ..dialect.ir.functions import OUTPUTS, SHAPES, STORAGES, functions, is_extern, kernel_op
 from ..dialect.ir.locations import operators_of, source_of
 from ..dialect.ir.regions import end_of
@@ -13,7 +14,6 @@ from ..dialect.ir.shapes import shape_of, size_map
 from ..dialect.mlir import func, ir
 from ..tools.checking import copy_of, tensors
 
-OPERATORS = "bascule.operators"  # of a kernel function
 # Of what the interpreter allows: rounding is measured in seven runs, and of the many elements of a model some few are a little farther away.
 SLACK = 3
 Values = Sequence[torch.Tensor | int]

@@ -5,8 +5,7 @@ from typing import Any
 
 from ..dialect.collectives.costs import CallCosts
 from ..dialect.collectives.timeline import calls_of, plain
-from ..dialect.fusion.kernel_functions import OPERATORS
-from ..dialect.ir.attribute_names import HOST_COPIES, MEMORY, OVERLAP
+from ..dialect.ir.attribute_names import HOST_COPIES, MEMORY, OPERATORS, OVERLAP
 from ..dialect.ir.functions import EXTERN, REASON, functions, graph_functions, is_extern, kernel_op
 from ..dialect.ir.locations import operators_of
 from ..dialect.mlir import ir

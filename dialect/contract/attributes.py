@@ -14,7 +14,6 @@ from ..ir.locations import source_of
 from ..ir.memory_ops import WHOLE
 from ..mlir import ir
 
-OPERATORS = "bascule.operators"
 Complaint = Callable[[ir.Attribute], str | None]
 Kind = type[ir.Attribute]
 
@@ -66,7 +65,7 @@ _MARKS = dict.fromkeys((of.GRAPH, of.EFFECTS, of.BEGINS), ir.UnitAttr)
 KINDS: dict[str, Kind] = {
     **_MARKS,
     **dict.fromkeys((of.SYMBOLS, of.INPUTS, of.OUTPUTS, of.SYMBOL_SOURCES, of.SHAPES, of.REMARKS), ir.ArrayAttr),
-    **dict.fromkeys((OPERATORS, of.ARGUMENTS), ir.ArrayAttr),
+    **dict.fromkeys((names.OPERATORS, of.ARGUMENTS), ir.ArrayAttr),
     **dict.fromkeys((of.STORAGES, of.RESULTS, of.MUTATES, names.TOGETHER_DIMS), ir.DenseI64ArrayAttr),
     **dict.fromkeys((names.HOST_INPUTS, names.HOST_OUTPUTS), ir.DenseI64ArrayAttr),
     **dict.fromkeys((of.CHUNK_ROWS, of.GIVEN, of.RANKS, of.OVER, names.TOGETHER, ROW_CHUNK), ir.IntegerAttr),
@@ -92,7 +91,7 @@ COMPLAINTS: dict[str, Complaint] = {
     of.REMARKS: _records,
     of.RANGE: _bounds,
     of.RANKS: _positive,
-    OPERATORS: _all(ir.StringAttr),
+    names.OPERATORS: _all(ir.StringAttr),
     CHUNKS: _chunks,
 }
 # Ops with attributes of the dialect, outside of bodies and, of reductions, in them.

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from ..ir.attribute_names import OPERATORS
 from ..ir.definition import build
 from ..ir.functions import functions, kernel_op
 from ..ir.loop_ops import KernelOp, YieldOp
 from ..ir.regions import ops_in
 from ..ir.shapes import size_map
 from ..mlir import func, ir
-from .kernel_functions import OPERATORS
 
 
 @contextmanager

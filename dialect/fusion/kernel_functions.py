@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from ..ir import builders
+from ..ir.attribute_names import OPERATORS
 from ..ir.functions import SHAPE, SHAPES
 from ..ir.locations import operators_of
 from ..ir.regions import ops_in
 from ..ir.shapes import index_map, shape_of, size_map, tensor_type
 from ..mlir import bufferization, func, ir, tensor
 
-OPERATORS = "bascule.operators"  # on a kernel function: the ATen operators its ops were made from
 _PLAIN = frozenset(
     ("view", "expand", "permute", "reshape", "clone", "unsqueeze", "squeeze", "t", "transpose", "_to_copy")
 )

@@ -8,6 +8,8 @@ HOST_OUTPUTS = "bascule.host_outputs"  # ... and returns
 MEMORY = "bascule.memory"  # bytes of intermediates: {asked, arena, live}
 OVERLAP = "bascule.overlap"  # seconds predicted of a graph with collectives
 HOST_COPIES = "bascule.host_copies"  # bytes that a graph copies to the host or back, and seconds predicted
+# Of kernel functions.
+OPERATORS = "bascule.operators"  # the ATen operators that its ops were made from
 # Of the arguments of functions.
 LAYOUT = "bascule.layout"  # of a tensor at the torch stage, if it is not row-major and static
 UNALIGNED = "bascule.unaligned"  # of a kernel's: its address may be any
