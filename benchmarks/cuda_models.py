@@ -140,9 +140,6 @@ def measure(case: CudaModelCase, backends: list[str], first: str, partly: Callab
     want, want_gradient = reference(case, model, call)
     environment = dict(os.environ)
     for backend in backends:
-        # Inductor sets TRITON_PTXAS_PATH, the assembler of whoever compiles after it: then other entries of a cache are asked for.
-        for name in os.environ.keys() - environment.keys():
-            del os.environ[name]
         torch._dynamo.reset()
         torch.cuda.empty_cache()
         model.load_state_dict(state)
@@ -165,6 +162,9 @@ def measure(case: CudaModelCase, backends: list[str], first: str, partly: Callab
             traceback.print_exc()
             row[backend] = {"failed": f"{type(error).__name__}: {error}"[:800]}
         model.zero_grad(set_to_none=True)
+        # Inductor sets TRITON_PTXAS_PATH, the assembler of whoever compiles after it: then other entries of a cache are asked for.
+        for name in os.environ.keys() - environment.keys():
+            del os.environ[name]
         partly(row)
     return row
 
