@@ -36,6 +36,8 @@ def is_float(type_: ir.Type) -> bool:
 # Marks on conversions. What an `arith.extf` without one widens is for arithmetic on 16 bits, and need not be rounded.
 CAST = "bascule.cast"  # on an `arith.extf`, or an `arith.truncf` to 16 bits: the user's own; where two meet, the number is rounded
 STORED = "bascule.stored"  # on an `arith.extf`: takes the number as it would be in memory
+# On the op that made a number: all that read it would have it rounded to 16 bits, but for a fusion. What is computed of it may be approximated.
+ROUNDED = "bascule.rounded"
 
 
 def rounds_for_store(op: ir.Operation) -> bool:
@@ -48,6 +50,11 @@ def is_undone(op: ir.Operation, extension: ir.Operation) -> bool:
     if STORED in extension.attributes or not rounds_for_store(op) or op.operands[0].type != extension.results[0].type:
         return False
     return not (CAST in op.attributes and CAST in extension.attributes)
+
+
+def is_narrow(type_: ir.Type) -> bool:
+    """Whether `type_` is a float of 16 bits or fewer."""
+    return isinstance(type_, ir.FloatType) and type_.width <= 16
 
 
 def to_nearest_even() -> ir.Attribute:

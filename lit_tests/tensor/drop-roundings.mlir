@@ -14,6 +14,22 @@ func.func @ours(%a: f32, %b: f32) -> bf16 {
   return %4 : bf16
 }
 
+// A number that is rounded wherever it is read is marked, one that another op has as it is not.
+// CHECK-LABEL: func.func @marked
+// CHECK: [[EXP:%[0-9a-z_]+]] = math.exp %{{.*}} {bascule.rounded} : f32
+// CHECK: [[TANH:%[0-9a-z_]+]] = math.tanh %{{[0-9a-z_]+}} : f32
+// CHECK: arith.addf [[EXP]], [[TANH]]
+func.func @marked(%a: f32) -> (bf16, bf16, f32, f32) {
+  %0 = math.exp %a : f32
+  %1 = arith.truncf %0 : f32 to bf16
+  %2 = arith.extf %1 : bf16 to f32
+  %3 = math.tanh %a : f32
+  %4 = arith.truncf %3 : f32 to bf16
+  %5 = arith.extf %4 : bf16 to f32
+  %6 = arith.addf %2, %5 : f32
+  return %1, %4, %3, %6 : bf16, bf16, f32, f32
+}
+
 // A rounding mode stays.
 // CHECK-LABEL: func.func @mode
 // CHECK: arith.truncf %{{.*}} to_nearest_even : f32 to bf16

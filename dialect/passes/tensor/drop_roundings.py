@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...ir.regions import end_of, ops_in
-from ...ir.types import CAST, STORED, is_undone
+from ...ir.types import CAST, ROUNDED, STORED, is_narrow, is_undone
 from ...mlir import ir
 from ..base import VALUES, Pass
 
@@ -17,7 +17,8 @@ class DropRoundings(Pass):
     meet with no memory between them. Conversions that the user wrote are marked `bascule.cast`: of `x.to(torch.bfloat16).float()` both
     are, so that it rounds, and of `x.to(torch.bfloat16) * y` in bf16 the first alone. An `extf` marked `bascule.stored`, as those of
     comparisons are, takes what is rounded. A `truncf` with a rounding mode stays: that of every result with `numerics=eager`. The rounded
-    value may come through `arith.select` and `scf.if`, which then work in the wider type. Takes and leaves the tensor or kernel stage.
+    value may come through `arith.select` and `scf.if`, which then work in the wider type. An op whose result was rounded for all that read
+    it is marked `bascule.rounded`: functions that lead to it may be approximated. Takes and leaves the tensor or kernel stage.
     """
 
     name: ClassVar[str] = "drop-roundings"
@@ -88,6 +89,7 @@ def _widened(value: ir.Value, extension: ir.Operation, at: ir.InsertionPoint) ->
     op, wide = value.owner, extension.results[0].type
     if not isinstance(op, ir.Block):
         if is_undone(op, extension):
+            _mark(op.operands[0])
             return op.operands[0]
         if op.name == "arith.select" and _rounded(value, extension):
             operands = [_widened(operand, extension, at) for operand in list(op.operands)[1:]]
@@ -101,6 +103,15 @@ def _widened(value: ir.Value, extension: ir.Operation, at: ir.InsertionPoint) ->
             value.set_type(wide)
             return value
     return _create("arith.extf", wide, [value], at, _marks(extension))
+
+
+def _mark(value: ir.Value) -> None:
+    """Tells that `value` is rounded by all that read it, where it is."""
+    users = [use.owner.operation for use in value.uses]
+    if not isinstance(value.owner, ir.Block) and all(
+        user.name == "arith.truncf" and is_narrow(user.results[0].type) for user in users
+    ):
+        value.owner.attributes[ROUNDED] = ir.UnitAttr.get()
 
 
 def _marks(extension: ir.Operation) -> dict[str, ir.Attribute]:

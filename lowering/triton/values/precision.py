@@ -1,12 +1,13 @@
 """Which values of a kernel may be approximated: those of which nothing is left but numbers rounded to 16 or 8 bits.
 
-The approximate functions of `approximations.py` err in the last bits of f32; a value that is rounded to 16 bits where it is
-stored or cast does not show it. Nor does a score that tensor cores sum: they cut more bits off. Everything else (f32 results, comparisons with
-a finite number, conversions to integers, positions) is computed exactly.
+The approximate functions of `approximations.py` err in the last bits of f32; a value that is rounded to 16 bits where it is stored or cast does
+not show it. Nor does one that a program rounds and a fusion does not (`drop-roundings` marks those), nor a score that tensor cores sum: they cut
+more bits off. Everything else (f32 results, comparisons with a finite number, conversions to integers, positions) is computed exactly.
 """
 
 from math import isinf
 
+from bascule.dialect.ir.types import ROUNDED, is_narrow
 from bascule.dialect.mlir import ir
 
 # Small differences become large ones.
@@ -15,11 +16,6 @@ STEPS = {
     *("math.floor", "math.ceil", "math.round", "math.roundeven", "math.trunc"),
 }
 POSITIONS = ("argmax", "argmin")
-
-
-def is_narrow(type_: ir.Type) -> bool:
-    """Whether `type_` is a float of 16 bits or fewer."""
-    return isinstance(type_, ir.FloatType) and type_.width <= 16
 
 
 class Precision:
@@ -33,7 +29,8 @@ class Precision:
         """Whether the last bits of a float `value` may be seen."""
         found = self._known.get(value)
         if found is None:
-            found = self._known[value] = any(self._seen(use.owner.operation, use.operand_number) for use in value.uses)
+            uses = () if _is_rounded(value) else value.uses
+            found = self._known[value] = any(self._seen(use.owner.operation, use.operand_number) for use in uses)
         return found
 
     def _seen(self, user: ir.Operation, number: int) -> bool:
@@ -61,6 +58,10 @@ class Precision:
             results = [parent.results[number]] if name == "scf.yield" else list(parent.results)
             return any(self.exact(result) for result in results)
         return any(self.exact(result) for result in user.results)
+
+
+def _is_rounded(value: ir.Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and ROUNDED in value.owner.attributes
 
 
 def _is_infinite(value: ir.Value) -> bool:

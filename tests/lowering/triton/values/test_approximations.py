@@ -101,6 +101,33 @@ def test_results_of_32_bits_are_exact():
         assert not any(text in kernel.ttir for text in INSTRUCTIONS)
 
 
+def rounded_and_summed(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = torch.tanh(x)
+    return y, y.sum(0, dtype=torch.float32)
+
+
+def wide_and_summed(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = torch.tanh(x.float())
+    return y.bfloat16(), y.sum(0)
+
+
+def test_what_a_program_rounds_is_computed_once_for_a_sum_too():
+    """The sum of a gradient of 16 bits, a bias's, takes it unrounded, but need not have its last bits of f32."""
+    x = EVERY.view(torch.bfloat16)
+    x = x[x.isfinite()][:65024].view(-1, 64)
+    kernels = lowered(program(rounded_and_summed, x))
+    assert not any("__nv_tanh" in kernel.ttir for kernel in kernels.values())
+    stored, total = run(program(rounded_and_summed, x), [x])
+    want = torch.tanh(x.double())
+    assert half_steps(torch.bfloat16, stored, want)[want.abs() >= LEAST].max() <= 1.02
+    torch.testing.assert_close(total.double(), want.sum(0), rtol=1e-5, atol=1e-4)
+
+
+def test_a_sum_of_32_bits_is_exact_beside_a_rounded_result():
+    kernels = lowered(program(wide_and_summed, torch.randn(512, 64).bfloat16()))
+    assert any("__nv_tanh" in kernel.ttir for kernel in kernels.values())
+
+
 def test_compiles():
     for size in ((64,), ()):
         x = torch.randn(size).bfloat16()
