@@ -1,6 +1,8 @@
-"""Narrow indices of a max pooling: it saves for its backward where in its window each element was, a byte, instead of where in the input, eight.
+"""Narrow indices of a max pooling: it saves for its backward how far behind the beginning of its window each element was, in one byte or two,
+instead of where in the input, in eight.
 
-As Inductor does. Which of the two is saved is the partitioner's choice, which takes the smaller.
+Which of the two is saved is the partitioner's choice, which takes the smaller. Inductor saves numbers of elements in their windows, which a
+backward divides for each window that an element is in; a distance takes an addition.
 """
 
 from collections.abc import Sequence
@@ -15,27 +17,37 @@ from ..fx.node_calls import call_like
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
-MOST = 127  # elements of a window that a byte numbers
-FARTHEST = 2**31 - 1  # the last position that is computed with in 32 bits: no processor divides vectors of 64
+Window = tuple[
+    int, int, int, int
+]  # along a pooled dimension: number of windows, elements that one spans, stride, padding
+NARROW = (torch.uint8, torch.int16, torch.int32)
+FARTHEST = 2**31 - 1  # the last position that is computed with in 32 bits
 FORWARD = (aten.max_pool2d_with_indices.default, aten.max_pool3d_with_indices.default)
 BACKWARD = (aten.max_pool2d_with_indices_backward.default, aten.max_pool3d_with_indices_backward.default)
 
 
 def narrow_pooling_indices(graph: Graph) -> int:
-    """Lets each backward of a max pooling, of windows of static places without gaps, read indices made of numbers in the window. Returns how
-    many it changed."""
+    """Lets each backward of a max pooling, of windows at static places, read indices made of distances in the window. Returns how many it
+    changed."""
     narrowed = 0
     for node in list(graph.nodes):
         if node.op != "call_function" or node.target not in BACKWARD:
             continue
         *_, indices = node.args
-        windows = _windows(node)
-        if windows is not None and _is_of_pooling(indices):
-            with graph.inserting_before(indices.next):
-                numbers = _numbers(graph, indices, windows)
-            with graph.inserting_before(node):
-                node.update_arg(len(node.args) - 1, _positions(graph, indices, numbers, windows))
-            narrowed += 1
+        if not _is_of_pooling(indices) or (found := _windows(node)) is None:
+            continue
+        windows, steps = found
+        farthest = sum((span - 1) * step for (_, span, *_), step in zip(windows, steps))
+        narrow = next((dtype for dtype in NARROW if farthest <= torch.iinfo(dtype).max), None)
+        if narrow is None:
+            continue
+        wide = torch.int32 if steps[0] * node.args[1].meta["val"].shape[-len(steps)] <= FARTHEST else torch.int64
+        with graph.inserting_before(indices.next):
+            distances = _moved(graph, indices, aten.sub.Tensor, _firsts(graph, indices, windows, steps, wide), narrow)
+        with graph.inserting_before(node):
+            firsts = _firsts(graph, indices, windows, steps, wide)
+            node.update_arg(len(node.args) - 1, _moved(graph, distances, aten.add.Tensor, firsts, torch.int64))
+        narrowed += 1
     return narrowed
 
 
@@ -43,35 +55,39 @@ def _is_of_pooling(indices: Any) -> bool:
     return isinstance(indices, Node) and indices.target is getitem and indices.args[0].target in FORWARD
 
 
-def _windows(node: Node) -> list[tuple[int, int, int, int, int]] | None:
-    """(size of the input, number of windows, elements of a window, stride, padding) for each pooled dimension."""
+def _windows(node: Node) -> tuple[list[Window], list[int]] | None:
+    """Of each pooled dimension the windows, and elements of the input from one of its indices to the next."""
     _, x, kernel, stride, padding, dilation, _, indices = node.args
     rank = 2 + BACKWARD.index(node.target)
     kernel = _per_dim(kernel, rank)
     stride = _per_dim(stride, rank) if len(stride) else kernel
     sizes, counts = x.meta["val"].shape[-rank:], indices.meta["val"].shape[-rank:]
-    if not all(isinstance(n, int) for n in (*sizes, *counts)) or set(dilation) != {1} or prod(kernel) > MOST:
+    if not all(isinstance(n, int) for n in (*sizes, *counts)):
         return None
-    return list(zip(sizes, counts, kernel, stride, _per_dim(padding, rank)))
+    spans = [(size - 1) * gap + 1 for size, gap in zip(kernel, _per_dim(dilation, rank))]
+    return list(zip(counts, spans, stride, _per_dim(padding, rank))), [prod(sizes[k + 1 :]) for k in range(rank)]
 
 
 def _per_dim(values: Sequence[int], rank: int) -> list[int]:
     return list(values) * rank if len(values) == 1 else list(values)
 
 
-def _firsts(graph: Graph, like: Node, windows: Sequence[tuple]) -> list[Node]:
-    """For each pooled dimension, where the windows begin in the input: of sizes that broadcast to those of the result."""
+def _firsts(
+    graph: Graph, like: Node, windows: Sequence[Window], steps: Sequence[int], dtype: torch.dtype
+) -> list[Node]:
+    """What each pooled dimension adds to the positions at which windows begin: of sizes that broadcast to those of the result."""
     device = like.meta["val"].device
     made = []
-    for k, (_, count, _, stride, padding) in enumerate(windows):
+    for k, ((count, _, stride, padding), step) in enumerate(zip(windows, steps)):
+        start, stride = -padding * step, stride * step
         first = call_like(
             graph,
             like,
             prims.iota.default,
             count,
-            start=-padding,
+            start=start,
             step=stride,
-            dtype=_dtype(windows),
+            dtype=dtype,
             device=device,
             requires_grad=False,
         )
@@ -79,48 +95,9 @@ def _firsts(graph: Graph, like: Node, windows: Sequence[tuple]) -> list[Node]:
     return made
 
 
-def _numbers(graph: Graph, indices: Node, windows: Sequence[tuple]) -> Node:
-    """The number of each element in its window, an int8."""
-    whole = call_like(graph, indices, aten._to_copy.default, indices, dtype=_dtype(windows))
-    places = _parts(graph, indices, whole, [size for size, *_ in windows])
-    inside = [
-        call_like(graph, indices, aten.sub.Tensor, place, first)
-        for place, first in zip(places, _firsts(graph, indices, windows))
-    ]
-    number = _linear(graph, indices, inside, [kernel for _, _, kernel, *_ in windows])
-    return call_like(graph, indices, aten._to_copy.default, number, dtype=torch.int8)
-
-
-def _positions(graph: Graph, indices: Node, numbers: Node, windows: Sequence[tuple]) -> Node:
-    """The indices again: row-major positions in the pooled dimensions."""
-    rest = call_like(graph, indices, aten._to_copy.default, numbers, dtype=_dtype(windows))
-    inside = _parts(graph, indices, rest, [kernel for _, _, kernel, *_ in windows])
-    places = [
-        call_like(graph, indices, aten.add.Tensor, one, first)
-        for one, first in zip(inside, _firsts(graph, indices, windows))
-    ]
-    position = _linear(graph, indices, places, [size for size, *_ in windows])
-    return call_like(graph, indices, aten._to_copy.default, position, dtype=torch.int64)
-
-
-def _dtype(windows: Sequence[tuple]) -> torch.dtype:
-    """Of positions in the input."""
-    return torch.int32 if prod(size for size, *_ in windows) <= FARTHEST else torch.int64
-
-
-def _linear(graph: Graph, like: Node, places: Sequence[Node], sizes: Sequence[int]) -> Node:
-    """The row-major position of `places` in `sizes`."""
-    position = places[0]
-    for place, size in zip(places[1:], sizes[1:]):
-        scaled = call_like(graph, like, aten.mul.Scalar, position, size)
-        position = call_like(graph, like, aten.add.Tensor, scaled, place)
-    return position
-
-
-def _parts(graph: Graph, like: Node, position: Node, sizes: Sequence[int]) -> list[Node]:
-    """The index of each dimension of a row-major `position` in `sizes`."""
-    parts = list[Node]()
-    for size in reversed(sizes[1:]):
-        parts.insert(0, call_like(graph, like, aten.remainder.Scalar, position, size))
-        position = call_like(graph, like, aten.div.Scalar_mode, position, size, rounding_mode="floor")
-    return [position, *parts]
+def _moved(graph: Graph, x: Node, by: Any, firsts: Sequence[Node], dtype: torch.dtype) -> Node:
+    """`x` with `firsts` added or subtracted, in their type, as `dtype`."""
+    moved = call_like(graph, x, aten._to_copy.default, x, dtype=firsts[0].meta["val"].dtype)
+    for first in firsts:
+        moved = call_like(graph, x, by, moved, first)
+    return call_like(graph, x, aten._to_copy.default, moved, dtype=dtype)
