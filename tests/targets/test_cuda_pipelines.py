@@ -58,6 +58,20 @@ def test_a_graph_on_a_gpu(name):
     assert 'bascule.device = "cuda:0"' in text
 
 
+def pooled(x):
+    """With the indices as a backward takes them: how far behind the beginning of its window an element is."""
+    values, indices = aten.max_pool2d_with_indices.default(x, [3, 3], [2, 2], [1, 1])
+    return values, (indices % 255).to(torch.uint8)
+
+
+def test_windows_have_an_axis_of_their_own_beside_the_lanes():
+    """What depends on a place alone is computed once for all channels, in indices of 32 bits: no position is larger than there are elements."""
+    with FakeTensorMode():
+        x = torch.empty(8, 64, 112, 112, dtype=HALF, device="cuda").to(memory_format=torch.channels_last)
+        text = run(pooled, [x])
+    assert text.count("axes = array<i64: 3, 1>") == 2 and "index_bits = 64" not in text
+
+
 def test_numbers_on_the_cpu_beside_tensors_on_the_gpu():
     with FakeTensorMode():
         text = run(lambda x, y: (x * y, y + 1), [torch.empty(4, 3, device="cuda"), torch.empty(())])

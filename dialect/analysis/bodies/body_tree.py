@@ -7,6 +7,7 @@ from ...ir.memory_ops import StoreOp
 from ...mlir import ir
 
 LOOPS = ("bascule.reduce", "bascule.foreach", "bascule.compute", "bascule.scan")
+POSITIONS = ("argmax", "argmin")  # kinds of reductions to where an element is, in 64 bits
 # Operation -> its first operand that is an index; the buffer stands before it.
 READS = {"tensor.extract": 1, "memref.load": 1}
 ACCESSES = {**READS, StoreOp.OPERATION_NAME: 2}

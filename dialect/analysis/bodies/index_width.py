@@ -6,12 +6,13 @@ every integer that is divided, compared or becomes data.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 
 from ...ir.shapes import constant, expr, layout_of, shape_of, symbol_count
 from ...mlir import ir
 from ..affine.affine_forms import Atoms, from_expr, to_expr
 from ..affine.indexing import Index, Indexing
-from .body_tree import ACCESSES, LOOPS, sizes_of
+from .body_tree import ACCESSES, LOOPS, POSITIONS, sizes_of
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,29 @@ def _span(buffer: ir.Value, layout: ir.AffineMap) -> ir.AffineExpr | None:
 
 def _extents(index: Index, indexing: Indexing) -> list[ir.AffineExpr | None]:
     extents = [indexing.extent(value) for value in index[1]]
-    return [None if extent is None else expr(extent) for extent in extents]
+    return [_computed(value) if extent is None else expr(extent) for value, extent in zip(index[1], extents)]
+
+
+def _computed(value: ir.Value) -> ir.AffineExpr | None:
+    """One more than the largest number that an index is which is the position of a largest or smallest element, or clamped; None for another."""
+    op = value.owner
+    if isinstance(op, ir.Block):
+        return None
+    if op.name == "arith.index_cast" and not isinstance(op.operands[0].owner, ir.Block):
+        loop = op.operands[0].owner
+        if "kind" in loop.attributes and loop.attributes["kind"].value in POSITIONS:
+            return reduce(lambda points, size: expr(points * size), sizes_of(loop), expr(1))
+    if op.name == "arith.minsi":
+        most = [number for operand in op.operands if (number := _constant(operand)) is not None]
+        least = [operand.owner for operand in op.operands if not isinstance(operand.owner, ir.Block)]
+        if most and any(_constant(x) == 0 for each in least if each.name == "arith.maxsi" for x in each.operands):
+            return expr(max(0, *most) + 1)
+    return None
+
+
+def _constant(value: ir.Value) -> int | None:
+    op = value.owner
+    return None if isinstance(op, ir.Block) or op.name != "arith.constant" else op.attributes["value"].value
 
 
 def _divided(index: Index, indexing: Indexing) -> Iterator[ir.AffineExpr | None]:

@@ -1,9 +1,10 @@
 """Kernels whose rows several programs of a GPU may share, as a cluster: each has its part of every loop, and reductions are exchanged."""
 
+from ...analysis.bodies.body_tree import POSITIONS
 from ...analysis.bodies.nested_loops import inner_loops
 from ...ir.types import byte_width
 from ...mlir import ir
-from .domains import POSITIONS, Domain, DomainPlan
+from .domains import Domain, DomainPlan
 from .machine import REGISTER, VECTOR, WARP, waste
 
 SINCE, BEFORE = 90, 120  # compute capabilities that have clusters of more than one program

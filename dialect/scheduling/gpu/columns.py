@@ -11,6 +11,7 @@ from ...ir.regions import ops_in
 from .domains import Domain, DomainPlan
 from .machine import LARGE, WARP, power_of_two, warps_of, waste
 from .pointwise import flat
+from .windows import apart
 
 SEGMENT = 128  # bytes of a cache line: the least that is worth reading in one piece
 COLUMN = 4096  # elements of a tile of columns in a step ...
@@ -32,6 +33,8 @@ def columns(domain: Domain) -> DomainPlan:
     lengths = [iterations(loop.sizes) for loop in domain.inner]
     scans = any(loop.name == "bascule.scan" for loop in domain.inner)
     if not scans and all(length is not None and length <= SHORT for length in lengths):
+        if (schedule := apart(domain, "column", order)) is not None:
+            return schedule
         schedule = flat(domain, "column", order)
         schedule.loops = domain.plan({})
         return schedule

@@ -8,7 +8,7 @@ from math import gcd
 
 from ...analysis.affine.indexing import Indexing
 from ...analysis.bodies.body_summary import Access, Body, decode
-from ...analysis.bodies.body_tree import Node
+from ...analysis.bodies.body_tree import POSITIONS, Node
 from ...analysis.bodies.costs import magnitude
 from ...analysis.bodies.nested_loops import iterations
 from ...ir.shapes import constant
@@ -16,8 +16,6 @@ from ...mlir import ir
 from .loop_walks import Walks
 from .machine import LARGE, VECTOR, CudaMachine
 from .schedule_form import DomainSchedule, LoopSchedule
-
-POSITIONS = ("argmax", "argmin")
 
 
 @dataclass
@@ -102,7 +100,8 @@ class Domain:
     # Orders of indices
 
     def order(self, indices: Sequence[int], sizes: Sequence[ir.AffineExpr]) -> list[int]:
-        """The indices, slowest in memory first: as the heaviest access along the index that memory mostly runs along."""
+        """The indices, slowest in memory first: as the heaviest access along the index that memory mostly runs along, of those that run evenly
+        along all, if there are such."""
         order = list(range(len(indices)))
         if not order:
             return order
@@ -110,7 +109,8 @@ class Domain:
         if not self.along[indices[main]] or all(constant(size) == 1 for size in sizes[main + 1 :]):
             return order
         guides = [access for access in self.accesses if access.form.adjacent(indices[main])]
-        guide = max(guides, key=lambda access: (self.bytes(access), access.stores))
+        even = [access for access in guides if not any(index in access.form.opaque for index in indices)]
+        guide = max(even or guides, key=lambda access: (self.bytes(access), access.stores))
         steps = [step for index in indices if isinstance(step := guide.form.steps.get(index, 0), int)]
         if len(steps) < len(indices):
             return [*order[:main], *order[main + 1 :], main]

@@ -26,19 +26,32 @@ def windows(domain: Domain) -> DomainPlan | None:
     """An axis of the lanes and one of the places, so that what depends on the place alone, as whether it is in the border, is computed once for
     all lanes. None for another domain."""
     sums = all(loop.kinds == ["sum"] and not loop.inner_loops() for loop in domain.inner)
-    if not sums or not any(_reads_neighbours(domain, loop) for loop in domain.inner):
-        return None
     order = domain.order(domain.indices, domain.sizes)
+    lanes = domain.indices[order[-1]]
+    if not sums or not any(_reads_neighbours(domain, loop) or _gathers(domain, loop, lanes) for loop in domain.inner):
+        return None
     near = [a for a in domain.accesses if a.form.adjacent(domain.indices[order[-1]])]
     width = max((a.width for a in near if not a.stores), default=4)
     each = _each(len(domain.inner), width)
     lengths = [iterations(loop.sizes) for loop in domain.inner]
     if all(length is not None and length <= SHORT for length in lengths):
-        return _short(domain, order, each)
+        return _short(domain, "window", order, each)
     return _long(domain, order, each, width)
 
 
-def _short(domain: Domain, order: Sequence[int], each: int) -> DomainPlan:
+def apart(domain: Domain, kind: str, order: Sequence[int]) -> DomainPlan | None:
+    """Of short loops of any kind: an axis of the lanes and one of the places, if those are none of one flat index with the lanes for all that is
+    accessed. None where lanes are few, or many programs' would have no work."""
+    if len(domain.runs(order)) < 2:
+        return None
+    widths = [access.width for access in domain.accesses if domain.bytes(access) * 8 >= domain.heaviest]
+    each = _each(len(domain.inner), min(widths, default=4))
+    lanes = domain.run_size(_lanes(domain, order, each))
+    wide = _wide(lanes, THREADS)
+    return _short(domain, kind, order, each) if wide >= max(WARP, each) and waste(lanes, wide) <= WASTE else None
+
+
+def _short(domain: Domain, kind: str, order: Sequence[int], each: int) -> DomainPlan:
     """Of sums of a window: all of a program's threads have places of their own."""
     lanes = _lanes(domain, order, each)
     places = [n for n in range(len(domain.indices)) if n not in lanes]
@@ -47,7 +60,7 @@ def _short(domain: Domain, order: Sequence[int], each: int) -> DomainPlan:
     while high > 1 and _programs(domain, places, high, lanes, wide) < 2 * domain.machine.sm_count:
         high //= 2
     axes = [(places, high)] if places else []
-    return _plan(domain, [*axes, (lanes, wide)], max(WARP, high * wide // each))
+    return _plan(domain, kind, [*axes, (lanes, wide)], max(WARP, high * wide // each))
 
 
 def _long(domain: Domain, order: Sequence[int], each: int, width: int) -> DomainPlan:
@@ -60,13 +73,14 @@ def _long(domain: Domain, order: Sequence[int], each: int, width: int) -> Domain
     tile = 1 if beside is None else tile_beside(domain.run_size([beside]))
     if beside is None or tile == 1:
         step = max(1, THREADS * each // wide)
-        return _plan(domain, [*([(places, 1)] if places else []), (lanes, wide)], THREADS, step)
+        return _plan(domain, "window", [*([(places, 1)] if places else []), (lanes, wide)], THREADS, step)
     points = prod(domain.run_size([n]) for n in places) * domain.run_size(lanes)
     wide, each = _beside_each_other(domain.machine, points, wide, tile, each, width)
     step = max(1, WARP * each // (tile * wide))
     others = [n for n in places if n != beside]
     axes = [(others, 1)] if others else []
-    return _plan(domain, [*axes, ([beside], tile), (lanes, wide)], max(WARP, step * tile * wide // each), step)
+    axes += [([beside], tile), (lanes, wide)]
+    return _plan(domain, "window", axes, max(WARP, step * tile * wide // each), step)
 
 
 def _each(sums: int, width: int) -> int:
@@ -144,6 +158,12 @@ def _reads_neighbours(domain: Domain, loop: Node) -> bool:
     return max(map(len, places.values()), default=0) > 1
 
 
+def _gathers(domain: Domain, loop: Node, lanes: int) -> bool:
+    """Whether a sum reads along the `lanes` at places that are computed, as a window's gradient does those windows that an element is in."""
+    read = [access for access in domain.accesses if loop in access.loops and access.form.adjacent(lanes)]
+    return any(index in access.form.opaque for access in read for index in domain.indices)
+
+
 def _wide(size: int, most: int) -> int:
     """Points along the lanes: the largest power of two that leaves few without work."""
     wide = min(most, power_of_two(size))
@@ -156,9 +176,11 @@ def _programs(domain: Domain, places: Sequence[int], high: int, lanes: Sequence[
     return -(-prod(domain.run_size([n]) for n in places) // high) * -(-domain.run_size(list(lanes)) // wide)
 
 
-def _plan(domain: Domain, axes: Sequence[tuple[Sequence[int], int]], threads: int, step: int = 1) -> DomainPlan:
+def _plan(
+    domain: Domain, kind: str, axes: Sequence[tuple[Sequence[int], int]], threads: int, step: int = 1
+) -> DomainPlan:
     """`axes`: the indices of each and its extent in a tile."""
     order = [n for indices, _ in axes for n in indices]
     loops = domain.plan(dict.fromkeys(domain.inner, step) if step > 1 else {})
     sizes, tile = [len(indices) for indices, _ in axes], [extent for _, extent in axes]
-    return DomainPlan("window", order, sizes, tile, threads // WARP, loops=loops)
+    return DomainPlan(kind, order, sizes, tile, threads // WARP, loops=loops)

@@ -7,6 +7,7 @@ more bits off. Everything else (f32 results, comparisons with a finite number, c
 
 from math import isinf
 
+from bascule.dialect.analysis.bodies.body_tree import POSITIONS
 from bascule.dialect.ir.types import ROUNDED, is_narrow
 from bascule.dialect.mlir import ir
 
@@ -15,7 +16,6 @@ STEPS = {
     *("arith.cmpf", "arith.fptosi", "arith.fptoui", "arith.bitcast", "arith.remf"),
     *("math.floor", "math.ceil", "math.round", "math.roundeven", "math.trunc"),
 }
-POSITIONS = ("argmax", "argmin")
 
 
 class Precision:

@@ -85,6 +85,26 @@ def test_what_is_compared_or_becomes_data_counts(kernel):
     assert reached(kernel(BUFFERS, {"i": "1"}, compared)) == (1, ["s0"])
 
 
+def test_positions_of_largest_elements_are_below_their_number(kernel):
+    largest = loop("p", "k", "9", load("a", "x", "k"), "%a", "argmax").replace("-> f32", "-> i64")
+    at = "\n      %q = arith.index_cast %p : i64 to index" + apply("at", "d0 floordiv 3 + 5", "q")
+    data = "\n      %data = arith.index_cast %at : index to i64"
+    assert reached(kernel(BUFFERS, {"i": "5"}, largest + at + data)) == (9, ["s0"])
+    smallest = largest.replace("argmax", "argmin").replace("(9)", "(1021)")
+    assert reached(kernel(BUFFERS, {"i": "5"}, smallest + at + data)) == (1021, ["s0"])
+
+
+def test_what_is_clamped_is_known(kernel):
+    def clamped(least: str) -> tuple[int, list[str]] | None:
+        bounds = f"\n      %least = arith.constant {least} : index\n      %most = arith.constant 1021 : index"
+        inside = "\n      %up = arith.maxsi %r, %least : index\n      %in = arith.minsi %up, %most : index"
+        at = apply("at", "d0 floordiv 2", "in") + "\n      %data = arith.index_cast %at : index to i64"
+        return reached(kernel(BUFFERS, {"i": "5"}, load("r", "m", "i") + bounds + inside + at))
+
+    assert clamped("0") == (1021, ["s0"])
+    assert clamped("-1") is None
+
+
 def test_data_is_not_known_where_it_is_divided(kernel):
     def at(map_: str) -> tuple[int, list[str]] | None:
         gather = load("r", "m", "i") + apply("at", map_, "r") + load("a", "x", "at")

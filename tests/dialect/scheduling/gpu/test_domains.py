@@ -41,6 +41,19 @@ def test_the_index_along_memory_goes_last():
     assert domain.runs([1, 0]) == [[1, 0]]
 
 
+def test_an_access_that_runs_unevenly_tells_no_order():
+    """That of the gradient of a pooling, which reads most: four windows that an element may be in."""
+    x, y, at = "memref<5x4x3xf32>", "memref<5x8x3xf64>", "affine_map<(d0, d1) -> (d0 floordiv 2 + d1)>"
+    body = (
+        f"%w = affine.apply {at}(%h, %i)",
+        load("%a", "%x", "%n, %w, %c", x),
+        "%b = arith.extf %a : f32 to f64",
+        store("%b", "%y", "%n, %h, %c", y).replace("f32", "f64"),
+    )
+    domain = domain_of(kernel(f"%x: {x}, %y: {y}", "%h, %c, %i, %n", "8, 3, 4, 5", *body))
+    assert domain.order(domain.indices, domain.sizes)[-3:] == [3, 0, 1]
+
+
 @pytest.mark.parametrize("length, loaded", [(129, (1, False)), (130, (2, False)), (132, (4, True)), (136, (4, True))])
 def test_what_a_thread_loads_at_once(length, loaded):
     domain = domain_of(row_sums(5, length))
