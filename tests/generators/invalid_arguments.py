@@ -18,6 +18,7 @@ from random import Random
 from typing import Any
 
 import torch
+from bascule.dialect.errors import CompilerError
 from bascule.dialect.interpreter import relative_errors, tolerance_of
 from bascule.runtime.modules.index_errors import IndexOutOfRangeError
 from torch import Tensor
@@ -91,7 +92,7 @@ assert not draw_from({self.operator!r}, {self.seed}).differences("bascule")
         theirs, got, after = self._run(call)
         name = f"{self.operator} ({self.change})"
         if NO_KERNEL in str(error):
-            return []
+            return [f"{name}: {theirs!r:.300}, eager {error!r:.300}"] if isinstance(theirs, CompilerError) else []
         if (error is None) != (theirs is None):
             return [f"{name}: {theirs!r:.300}, eager {error!r:.300}"]
         if error is not None:

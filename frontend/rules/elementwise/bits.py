@@ -9,7 +9,7 @@ from bascule.dialect.ir.types import STORED
 
 from ...conversion.context import Conversion
 from ...conversion.registry import NoRule, rule
-from ..support.operands import Emit, dtype_of_result, elementwise
+from ..support.operands import Emit, dtype_of_result, elementwise, floats_only
 from ..support.scalars import Scalar, is_float, is_signed, opmath, select
 from .pointwise import register_binary
 
@@ -99,6 +99,7 @@ FORMATS = {
 
 
 @rule("aten.nextafter.default")
+@floats_only
 def nextafter(c, a, b):
     """The neighbour of `a` towards `b`: the next larger or smaller integer, as the bits of a float of one sign are ordered."""
     dtype = dtype_of_result(c)

@@ -11,7 +11,7 @@ from ...conversion.context import Conversion
 from ...conversion.registry import NoRule, rule
 from ..shape.creation import position
 from ..support.axes import wrap_dim
-from ..support.operands import dtype_of_result, finish, read, tensor_dtype
+from ..support.operands import dtype_of_result, finish, floats_only, read, tensor_dtype
 from ..support.scalars import Scalar, element_type, opmath
 from .reductions import extreme_kind
 
@@ -57,6 +57,7 @@ def cumprod(c, x, dim, *_):
 
 
 @rule("aten.logcumsumexp.default")
+@floats_only
 def logcumsumexp(c, x, dim):
     return running_total(c, "logaddexp", x, dim)
 

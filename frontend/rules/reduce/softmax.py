@@ -61,6 +61,7 @@ def log_softmax(c, x, dim, *_):
 def safe_softmax(c, x, dim, *_):
     """Zero, not NaN, for a row whose elements are all -infinity: there x - max is NaN, and only there or for NaN in x."""
     dtype = dtype_of_result(c)
+    require(dtype.is_floating_point, "a result of floats")
     inside = opmath(dtype)
     axes = Axes.of(x, dim, keepdim=True)
     maximum = axes.kept(inside, lambda at: axes.reduce("max", at, same, inside, inside)[0])

@@ -14,7 +14,7 @@ from bascule.dialect.mlir import arith, ir
 
 from ...conversion.context import Conversion
 from ...conversion.index_maps import Expr, delinearize, dim, dims, linearize
-from ...conversion.registry import rule
+from ...conversion.registry import LeftToAten, rule
 from ..support.index_values import as_index, as_integer, both, compare, extent, when
 from ..support.operands import dtype_of_result, finish, read, tensor_dtype
 from ..support.scalars import UNSIGNED, Scalar, opmath, scalar_type
@@ -104,6 +104,8 @@ def value_where(
 
 
 def lowest(dtype: torch.dtype) -> int | float:
+    if dtype == torch.bool:
+        raise LeftToAten("ATen refuses booleans")
     return float("-inf") if dtype.is_floating_point else torch.iinfo(dtype).min
 
 

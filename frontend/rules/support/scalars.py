@@ -15,7 +15,7 @@ from bascule.dialect.ir.attributes import i64
 from bascule.dialect.ir.types import CAST, to_nearest_even
 from bascule.dialect.mlir import arith, ir
 
-from ...conversion.registry import NoRule
+from ...conversion.registry import LeftToAten, NoRule
 
 Number = bool | int | float
 
@@ -159,7 +159,13 @@ class Scalar:
         assert other.dtype == self.dtype, f"{float_op} of {self.dtype} and {other.dtype}"
         a, b = (other, self) if swap else (self, other)
         name = float_op if self.dtype.is_floating_point else integer_op
+        self._require(name != "")
         return Scalar(create(name, a.value.type, a.value, b.value), self.dtype)
+
+    def _require(self, defined: bool) -> None:
+        """Leaves an operator to ATen whose arithmetic is not `defined` for this dtype: there is no such operator in eager either."""
+        if not defined:
+            raise LeftToAten(f"ATen refuses {'floats' if self.dtype.is_floating_point else 'whole numbers'}")
 
     def __add__(self, other):  # of booleans: or
         return self._binary(other, "arith.addf", "arith.ori" if self.dtype == torch.bool else "arith.addi")
@@ -174,7 +180,6 @@ class Scalar:
         return self._binary(other, "arith.subf", "arith.subi", swap=True)
 
     def __truediv__(self, other):
-        assert self.dtype.is_floating_point
         return self._binary(other, "arith.divf", "")
 
     def __rtruediv__(self, other):
@@ -228,7 +233,8 @@ class Scalar:
         return self._binary(other, "arith.minimumf", "arith.minsi" if is_signed(self.dtype) else "arith.minui")
 
     def call(self, name: str, *others: Number | Scalar) -> Scalar:
-        """The op `name` (`math.exp`) on this and `others`, all of one type, which is the result's."""
+        """The op `name` (`math.exp`; of integers `math.absi`) on this and `others`, all of one type, which is the result's."""
+        self._require(self.dtype.is_floating_point != name.endswith("i"))
         return Scalar(create(name, self.value.type, self.value, *(self.like(o).value for o in others)), self.dtype)
 
     def abs(self) -> Scalar:
