@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from .custom_op_gradients import opaque_gradients
 from .dense_tangents import dense_tangents
+from .dirty_inputs import dirty_inputs_written
 from .dynamo_skip_files import keep_untraced
 from .higher_order_effects import body_effects
 from .lazy_size_proxies import size_proxies_on_demand
@@ -28,6 +29,7 @@ def trace_patches() -> Iterator[None]:
         size_proxies_on_demand,
         unread_graphs_unwritten,
         dense_tangents,
+        dirty_inputs_written,
         synthetic_bases_right,
     ):
         yield

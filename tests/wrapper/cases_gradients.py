@@ -152,6 +152,32 @@ def custom_function(compile_):
     return out, gradients([out], x)
 
 
+class Dirty(torch.autograd.Function):
+    """Writes its first operand."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        x.mul_(3).add_(y)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 3, grad
+
+
+def dirty_input(compile_):
+    """A function writes an input of the graph, or a view of one, which needs gradients before, or from then on."""
+    results = []
+    for view in (lambda x: x, lambda x: x[1:], lambda x: x.t()):
+        for needs in (True, False):
+            leaf, y = r(3, 3, grad=needs), r(3, 3, grad=True)
+            x = leaf * 1
+            out = compile_(lambda x, y, view: Dirty.apply(view(x), view(y)) * 2)(x, y, view)
+            results.append((out, x, x.requires_grad, gradients([out, x], *[leaf] * needs, y)))
+    return results
+
+
 def functional_gradient(compile_):
     return compile_(lambda x: torch.func.grad(lambda y: (y.sin() ** 2).sum())(x))(r(4))
 
@@ -289,6 +315,7 @@ PROGRAMS = [
     Program("a second backward is refused", refused_double_backward),
     Program("requires_grad that changes", requires_grad_changes),
     Program("an autograd.Function", custom_function),
+    Program("an autograd.Function that writes an input", dirty_input),
     Program("func.grad", functional_gradient),
     Program("func.jvp", jvp),
     Program("outputs written by the caller, in training", output_written_in_training),

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch._C import _functionalization
 from torch._functorch import config
-from torch._functorch._aot_autograd import graph_compile, runtime_wrappers
+from torch._functorch._aot_autograd import collect_metadata_analysis, graph_compile, runtime_wrappers
 from torch._functorch._aot_autograd.schemas import MemoryFormatMeta, ViewAndMutationMeta
 from torch._functorch.aot_autograd import aot_function, aot_module, aot_module_simplified
 
@@ -15,6 +15,7 @@ __all__ = [
     "aot_function",
     "aot_module",
     "aot_module_simplified",
+    "collect_metadata_analysis",
     "config",
     "graph_compile",
     "runtime_wrappers",
