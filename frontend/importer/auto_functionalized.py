@@ -62,7 +62,7 @@ class _View:
             return _View(number, aten.slice.Tensor, aten.slice_scatter.default, (*arguments, 1))
         if f"_{name}_size" in described:
             size, stride = described[f"_{name}_size"], described[f"_{name}_stride"]
-            offset = described[f"_{name}_storage_offset"] - bases[number].fake.storage_offset()
+            offset = _concrete(described[f"_{name}_storage_offset"]) - bases[number].fake.storage_offset()
             return _View(number, aten.as_strided.default, aten.as_strided_scatter.default, (size, stride, offset))
         return _View(number)
 
@@ -72,6 +72,13 @@ def _concrete(argument: Any) -> Any:
     if isinstance(argument, list | tuple):
         return [_concrete(part) for part in argument]
     return argument.meta["val"] if isinstance(argument, Node) else argument
+
+
+def _scattered(base: torch.Tensor) -> torch.Tensor:
+    """A fake tensor as `as_strided_scatter` makes one of `base`, wherever it scatters: PyTorch's has no memory before a `base` that does not
+    begin its storage."""
+    moved = torch.empty_strided(base.shape, base.stride(), dtype=base.dtype, device=base.device)
+    return aten.as_strided_scatter.default(moved, moved.new_empty(0), (0,), (1,), 0)
 
 
 class _Import:
@@ -85,9 +92,12 @@ class _Import:
         """`operator` of tensors and FX arguments, imported; `as_strided` counts from the first element, in a fake tensor from its storage's."""
         fakes = [tensor.fake for tensor in tensors]
         concrete = list(map(_concrete, arguments))
-        if operator in STORAGE_OFFSETS:
-            concrete[-1] += fakes[0].storage_offset()
-        fake = operator(*fakes, *concrete)
+        if operator == aten.as_strided_scatter.default:
+            fake = _scattered(fakes[0])
+        else:
+            if operator in STORAGE_OFFSETS:
+                concrete[-1] += fakes[0].storage_offset()
+            fake = operator(*fakes, *concrete)
         given = [*(tensor.value for tensor in tensors), *arguments]
         return _Tensor(self.call(self.node, operator, given, {}, fake), fake)
 

@@ -171,6 +171,25 @@ def test_graphs_compute_what_eager_does(name, dynamic):
     assert backend.called() <= allowed
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("place", [lambda s, n: s[3 : 3 + 3 * n].view(n, 3), lambda s, n: s[n : 4 * n].view(3, n).t()])
+def test_a_custom_operator_writes_to_views_of_an_input_that_does_not_begin_its_storage(place, dynamic):
+    """Its offset is a symbol where sizes are, that of a view of it too."""
+
+    def twice(x, y):
+        fill(x.t(), [y.t()])
+        fill(x.t()[1:], [y.t()[:-1] * 2])
+        return x + 1
+
+    fast, backend = compiled(twice, dynamic=dynamic)
+    for rows in (4, 5, 7)[: 3 if dynamic else 1]:
+        mine, theirs = torch.arange(40.0), torch.arange(40.0)
+        y = torch.randn(rows, 3)
+        torch.testing.assert_close(fast(place(mine, rows), y), twice(place(theirs, rows), y))
+        torch.testing.assert_close(mine, theirs)
+    assert backend.called() <= {"bascule_test.fill.default"}
+
+
 def test_an_operator_without_a_rule_is_an_error_on_demand():
     fast, _ = compiled(lambda x: doubled(x), fallback="error")
     with pytest.raises(Exception, match=r"test_rewriter.py:\d+:0: bascule_test.doubled.default: no rule"):

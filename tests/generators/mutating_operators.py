@@ -1,0 +1,95 @@
+"""Operators of the user's that write to their arguments, among views and in-place operators on inputs that overlap themselves or each other.
+
+The programs are those of `aliases`, with calls of these operators. What a view may take outside of its tensor is refused.
+"""
+
+from random import Random
+
+import torch
+from bascule.dialect.errors import UnsupportedError
+from torch import Tensor
+
+from tests.generators import aliases
+
+OPERATORS = "torch.ops.bascule_generated."
+
+
+@torch.library.custom_op("bascule_generated::scale", mutates_args={"x"})
+def scale(x: Tensor, factor: int) -> None:
+    x.mul_(factor)
+
+
+@torch.library.custom_op("bascule_generated::put", mutates_args={"x"})
+def put(x: Tensor, y: Tensor) -> Tensor:
+    x.copy_(y.amax())
+    return y * 2
+
+
+@torch.library.custom_op("bascule_generated::both", mutates_args={"x", "y"})
+def both(x: Tensor, y: Tensor) -> None:
+    x.add_(1)
+    y.mul_(2)
+
+
+@torch.library.custom_op("bascule_generated::each", mutates_args={"xs"})
+def each(xs: list[Tensor], number: int) -> list[Tensor]:
+    for place, x in enumerate(xs):
+        x.add_(number + place)
+    return [x.amax() for x in xs]
+
+
+@torch.library.custom_op("bascule_generated::maybe", mutates_args={"out"})
+def maybe(x: Tensor, out: Tensor | None) -> Tensor:
+    if out is not None:
+        out.fill_(x.amax())
+    return x + 1
+
+
+put.register_fake(lambda x, y: torch.empty_like(y))
+each.register_fake(lambda xs, number: [x.new_empty(()) for x in xs])
+maybe.register_fake(lambda x, out: torch.empty_like(x))
+
+CALLS = (
+    "scale({a}, 2)",
+    "scale({a}[0], 3)",
+    "scale({a}.t(), 2)",
+    "put({a}, {b})",
+    "put({a}[..., ::2], {b})",
+    "both({a}, {b})",
+    "each([{a}, {b}], 3)",
+    "each([{a}], 1)",
+    "maybe({a}, {b})",
+    "maybe({b}, None)",
+)
+RESULTS = ("put({a}, {b})", "maybe({a}, {b})", "maybe({a}, None)", "each([{a}, {b}], 2)[1]")
+
+
+class Program(aliases.Program):
+    def source(self) -> str:
+        return super().source().replace("generators.aliases", f"generators.{__name__.rpartition('.')[2]}")
+
+    def differences(self, backend: str) -> list[str]:
+        try:
+            return super().differences(backend)
+        except UnsupportedError:
+            return []
+
+
+def draw(random: Random) -> Program:
+    while True:
+        inputs = tuple(random.choices(aliases.INPUTS, k=random.randint(1, 3)))
+        names, body = [f"x{i}" for i in range(len(inputs))], []
+        for number in range(random.randint(1, 6)):
+            a, b = random.choice(names), random.choice(names)
+            kind = random.random()
+            if kind < 0.55:
+                line = OPERATORS + random.choice(CALLS) if kind < 0.4 else random.choice(aliases.WRITES)
+                body.append(line.format(a=a, b=b))
+                continue
+            made = OPERATORS + random.choice(RESULTS) if kind < 0.65 else random.choice(aliases.VIEWS + aliases.NEW)
+            body.append(f"v{number} = {made.format(a=a, b=b)}")
+            names.append(f"v{number}")
+        returned = tuple(random.sample(names, random.randint(1, min(3, len(names)))))
+        program = Program(inputs, tuple(body), returned, random.random() < 0.3, random.random() < 0.3)
+        if program.runs():
+            return program
