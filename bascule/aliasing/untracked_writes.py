@@ -74,8 +74,8 @@ def run_as_eager(
 
 def unfollowed(gm: GraphModule, example_inputs: Sequence[Any]) -> Unfollowed | None:
     """The first write that a functional graph made of `gm` would not follow. Sizes and strides that decide it are guarded."""
-    values = _values(gm, example_inputs)
-    tensors = {node: _tensors(value) for node, value in values.items()}
+    values = values_of_nodes(gm, example_inputs)
+    tensors = tensors_of_nodes(values)
     mixed = mixed_storages(
         [x for node, found in tensors.items() if node.op in ("placeholder", "get_attr") for x in found]
     )
@@ -104,7 +104,7 @@ def unfollowed(gm: GraphModule, example_inputs: Sequence[Any]) -> Unfollowed | N
     return None
 
 
-def _values(gm: GraphModule, example_inputs: Sequence[Any]) -> dict[Node, Any]:
+def values_of_nodes(gm: GraphModule, example_inputs: Sequence[Any]) -> dict[Node, Any]:
     """The values of the nodes of `gm`, as far as the trace that made it tells; without a trace, it runs on fake tensors."""
     if not any(told in node.meta for node in gm.graph.nodes for told in _VALUES):
         with_values(gm, example_inputs)
@@ -131,7 +131,11 @@ def _kind(node: Node, values: Mapping[Node, Any]) -> Any:
     return node.op, node.target, repr(map_arg((node.args, node.kwargs), told))
 
 
-def _tensors(value: Any) -> list[torch.Tensor]:
+def tensors_of_nodes(values: Mapping[Node, Any]) -> dict[Node, list[torch.Tensor]]:
     """Those with places in memory, without what function transforms wrap them in."""
+    return {node: _tensors(value) for node, value in values.items()}
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
     found = [unwrapped(x) for x in tree_leaves(value) if isinstance(x, torch.Tensor)]
     return [x for x in found if x.layout == torch.strided and storage(x) is not None]

@@ -15,6 +15,7 @@ from bascule.frontend.fx_pipeline.pipeline import FxPipeline
 from bascule.frontend.torch_patches.frame_room import with_room
 from bascule.runtime.modules.rank_states import compiling
 
+from ..aliasing.inference_tensors import outside_as_eager
 from ..aliasing.untracked_writes import run_as_eager
 from ..compat.graphs.aot_autograd import config as functorch_config
 from ..compiled.compiled_graph import NotSerializable
@@ -89,6 +90,17 @@ def _compiled(
         return compile_to_save(gm, example_inputs, checked, on_record, name, partial(_decompositions, checked))
     if run_as_eager(gm, example_inputs, checked, name, on_record):
         return gm.forward
+    return outside_as_eager(gm, example_inputs, _traced(gm, example_inputs, checked, on_record, name))
+
+
+def _traced(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    checked: Options,
+    on_record: Callable[[Record], None] | None,
+    name: str,
+) -> Callable[..., Any]:
+    """Compiles by a trace of AOTAutograd's, or loads what one gave."""
     passes = fx_pipeline(name, checked, captured=True)
     on_record = told_of_passes(on_record, passes, name)
     reason = _untraced(checked)
