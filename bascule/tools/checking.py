@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from bascule.dialect.interpreter import Comparison, Reference, choose, compare, interpret, random_inputs, reference
+from bascule.dialect.interpreter.values import left_of
 from bascule.dialect.ir.functions import GRAPH, functions, graph_functions
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes import Pipeline
@@ -63,7 +64,7 @@ def as_program(module: ir.Module, function: str | None) -> ir.Module:
 
 
 def tensors(values: Inputs) -> list[torch.Tensor]:
-    return [value for value in values if isinstance(value, torch.Tensor)]
+    return [left_of(value) for value in values if isinstance(value, torch.Tensor)]
 
 
 class Check:

@@ -11,6 +11,7 @@ from ..ir.types import symbols_among
 from ..mlir import ir
 from . import attributes, calls, divisors, indices, operators
 from .recursion import recursions
+from .structure import check_structure
 
 Check = Callable[[ir.Operation], None]
 
@@ -43,7 +44,7 @@ def _faults(module: ir.Module) -> Iterator[UserError]:
     known = functions(module)
     callees = {function.attributes["sym_name"].value: function for function in known}
     for function in known:
-        checks = (operators.check_function,) if is_extern(function) else (_check_storages,)
+        checks = (operators.check_function,) if is_extern(function) else (_check_storages, check_structure)
         kinds = (attributes.check_attributes, attributes.check_arguments)
         yield from _refused((*kinds, divisors.check_sizes, *checks), function)
         if is_extern(function):

@@ -8,13 +8,13 @@ import torch
 from bascule.compat.operators.schemas import OpOverload
 
 from ..ir.attributes import OperandAttr
-from ..ir.functions import ARGUMENTS, EXTERN, MUTATES, OUT, RESULTS, parameters_of
+from ..ir.functions import ARGUMENTS, EFFECTS, EXTERN, MUTATES, OUT, RESULTS, parameters_of
 from ..ir.scalar_types import scalar_type_name
 from ..mlir import ir
 from .errors import InterpreterError, error
 from .maps import evaluate
 from .numerics.precision import OWN, computed, computing_in, is_double, is_stochastic, nudged, widened
-from .values import Buffer, dtype_of, layout_strides, same_strides, stored_dtype
+from .values import Buffer, dtype_of, is_freed, layout_strides, same_strides, stored_dtype
 
 # Numbers of c10::MemoryFormat and c10::Layout: how the IR spells constants of these types.
 MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
@@ -119,7 +119,10 @@ def _call(
     written = list(attributes[MUTATES]) if MUTATES in attributes else []
     outs = _destinations(op, overload)
     read = len(tensors) - len(outs)
-    given = [nudged(t) if is_stochastic() and n < read else t for n, t in enumerate(tensors)]
+    if any(map(is_freed, tensors)):
+        raise error(op, f"of '{overload}' is given memory that was given back")
+    copies = is_stochastic() and EFFECTS not in attributes  # what has effects has them on the memory itself
+    given = [nudged(t) if copies and n < read else t for n, t in enumerate(tensors)]
     for number in written:
         given[number] = given[number].clone()  # the operator writes it; the caller's stays as it is
     parameters = parameters_of(overload._schema, MUTATES in attributes)

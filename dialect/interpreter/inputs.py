@@ -62,9 +62,13 @@ def _argument(
         shape = list(type_.shape)
     else:
         raise error(op, f"has no '{SHAPE}' on argument {number}, whose size is dynamic")
-    strides, offset = layout_strides(type_, symbols)
-    dest = fresh(shape, type_.element_type, strides, offset)
-    dest.copy_(random_tensor(shape, dest.dtype, generator, bounds))
+    try:
+        strides, offset = layout_strides(type_, symbols)
+        dest = fresh(shape, type_.element_type, strides, offset)
+    except (RuntimeError, ValueError) as reason:  # no memory has so many bytes, or no layout is like that
+        raise error(op, f"has argument {number}, {type_}, of which none can be made: {reason}") from reason
+    own = dest[tuple(slice(0, None if stride else 1) for stride in strides)]  # an element each; others are those again
+    own.copy_(random_tensor([*own.shape], dest.dtype, generator, bounds))
     return dest
 
 

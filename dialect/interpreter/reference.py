@@ -14,6 +14,7 @@ from ..mlir import ir
 from .entry import interpret
 from .numerics.comparison import Comparison, relative_errors, shapes_differ
 from .numerics.precision import DOUBLE, OWN, Precision, changed, widened
+from .values import left_of
 
 RUNS = 6  # with random roundings, besides the one that rounds to nearest
 CLEAR = 1e-3  # the relative error of one element that is found, unless `unclear` tells otherwise
@@ -81,7 +82,7 @@ def reference(module: ir.Module, inputs: Inputs, function: str | None = None) ->
         torch.set_rng_state(state)
         given = [widened(value) if precision.double else _copied(value) for value in inputs]
         results = interpret(module, given, function, precision)
-        return [value for value in (*results, *given) if isinstance(value, torch.Tensor)]
+        return [left_of(value) for value in (*results, *given) if isinstance(value, torch.Tensor)]
 
     precise, own = run(DOUBLE), run(OWN)
     noise = [torch.zeros(x.shape, dtype=torch.float64) for x in precise]

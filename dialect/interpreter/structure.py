@@ -13,7 +13,7 @@ from .maps import evaluate, floordiv
 from .races import watch
 from .reductions import REDUCTIONS, SCANS, combine
 from .scalars import DIVISIONS, SCALARS
-from .values import Tile, fresh, layout_strides, row_major, signed
+from .values import Tile, fresh, is_freed, layout_strides, row_major, signed
 
 
 def ranges(frame: Frame, op: ir.Operation) -> list[int]:
@@ -129,6 +129,8 @@ def read(op: ir.Operation, source, indices: list[torch.Tensor], scope: Scope) ->
     if scope.watch is not None and not isinstance(source, Tile):
         scope.watch.note(op, data, indices, scope, writes=False)
     own = [torch.arange(size).reshape([size] + [1] * (len(points) - 1 - i)) for i, size in enumerate(points)]
+    if is_freed(data):
+        raise error(op, "reads memory that was given back")
     data = signed(data)
     narrow = data.is_floating_point() and data.element_size() == 1  # torch has no indexing of f8
     picked = (data.view(torch.uint8) if narrow else data)[(*indices, *own)]

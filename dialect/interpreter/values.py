@@ -80,6 +80,19 @@ def fresh(sizes: Sequence[int], element: ir.Type, strides: Sequence[int], offset
     return storage.as_strided(tuple(sizes), tuple(strides), offset)
 
 
+def is_freed(tensor: torch.Tensor) -> bool:
+    """Whether the storage ends before the tensor does: a graph gave it back (`resize_storage_bytes_`), and nothing may look there."""
+    if tensor.numel() == 0:
+        return False
+    last = tensor.storage_offset() + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
+    return (last + 1) * tensor.element_size() > tensor.untyped_storage().nbytes()
+
+
+def left_of(tensor: torch.Tensor) -> torch.Tensor:
+    """What can be compared of a tensor after a run: nothing of one whose memory was given back."""
+    return tensor.new_empty(0) if is_freed(tensor) else tensor
+
+
 def byte_room() -> int:
     """How many bytes of storage a byte of the IR's memory has."""
     return WIDE_BYTES if is_double() else 1

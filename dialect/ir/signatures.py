@@ -11,6 +11,8 @@ from .locations import source_of
 from .scalar_types import ELEMENTS
 from .types import symbols_among
 
+NOT_STRIDED = "has a layout that is not strided: a sum of dims, each times its stride, which is not negative"
+
 
 def check(function: ir.Operation) -> None:
     """Raises `UserError`, at the function, where an argument or a result lacks what the dialect asks for."""
@@ -115,14 +117,16 @@ def _strides(type_: ir.MemRefType, symbols: int | None) -> str | None:
     """Tells what is wrong with the layout of a memref type."""
     if isinstance(type_.layout, ir.StridedLayoutAttr):
         unknown = ir.ShapedType.get_dynamic_stride_or_offset()
-        known = unknown not in (type_.layout.offset, *type_.layout.strides)
-        return (
-            None
-            if known
-            else "has strides that are not known: a layout of symbols, affine_map<(d0)[s0] -> (..)>, says what they are"
-        )
-    if len(type_.affine_map.results) == 1:
-        return _beyond("layout", type_.affine_map, symbols)
+        if unknown in (type_.layout.offset, *type_.layout.strides):
+            return (
+                "has strides that are not known: a layout of symbols, affine_map<(d0)[s0] -> (..)>, says what they are"
+            )
+        return NOT_STRIDED if any(stride < 0 for stride in type_.layout.strides) else None
+    results = [result.maybe_downcast() for result in type_.affine_map.results]
+    if len(results) == 1:
+        return _beyond("layout", type_.affine_map, symbols) if _is_strided(results[0]) else NOT_STRIDED
+    if not all(isinstance(e, ir.AffineDimExpr) and e.position == dim for dim, e in enumerate(results)):
+        return NOT_STRIDED
     if any(map(type_.is_dynamic_dim, range(1, type_.rank))):
         return "is dynamic beyond its first dimension and has no layout: its strides are not known"
     return None
@@ -138,7 +142,7 @@ def _layout(type_: ir.RankedTensorType, symbols: int | None) -> str | None:
     if (map_.n_dims, len(map_.results)) != (type_.rank, 1):
         return f"has a layout of {map_.n_dims} dims and {len(map_.results)} results: {type_.rank} and 1 are needed"
     if not _is_strided(map_.results[0]):
-        return "has a layout that is not strided: a sum of dims, each times its stride, which is not negative"
+        return NOT_STRIDED
     return _beyond("layout", map_, symbols)
 
 

@@ -249,3 +249,24 @@ func.func @symbols_swapped(%n: index, %m: index, %x: tensor<?xf32, #layout> {bas
   %1 = call @kernel(%n, %m, %x) {bascule.shapes = [affine_map<()[s0, s1] -> (s0)>]} : (index, index, tensor<?xf32, #layout>) -> tensor<?xf32, #layout>
   return %0 : tensor<?xf32, #layout>
 }
+
+// -----
+
+// expected-error @+1 {{has a layout that is not strided}}
+func.func @backwards(%x: memref<4x8xf32, strided<[-8, 1], offset: 24>>) attributes {bascule.graph} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{has a layout that is not strided}}
+func.func @turned(%x: memref<4x8xf32, affine_map<(d0, d1) -> (d1, d0)>>) attributes {bascule.graph} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{has a layout that is not strided}}
+func.func @halved(%x: memref<4x8xf32, affine_map<(d0, d1) -> (d0 floordiv 2 + d1)>>) attributes {bascule.graph} {
+  return
+}
