@@ -12,8 +12,9 @@ from ..functions.reduction_kinds import Kind, Reduction, Values
 from ..functions.welford import ShiftedWelford, Welford, WelfordOfLanes
 from ..values.builder import Index, Scalar
 from ..values.lanes import extract, halves
+from ..values.narrow_floats import NARROW, narrow, widen
 from ..values.pairwise_sums import Stretches
-from ..values.scalars import Scalars, is_float, like
+from ..values.scalars import Scalars, element, is_float, like
 from .loops import walk
 
 
@@ -61,11 +62,22 @@ class Reducing:
     def start(self) -> Values:
         starts = []
         for kind, number in zip(self.kinds, self.block.yielded):
-            type_ = self.e.body.types[number]
+            type_ = self._type(number)
             vector = ir.VectorType.get([self.lanes], type_) if self.lanes > 1 else type_
             starts.append(kind.start(Scalars(self.e.b), vector))
         self.widths = [len(start) for start in starts]
         return [x for start in starts for x in start]
+
+    def _type(self, number: int) -> ir.Type:
+        """What the values `number` are accumulated in: those of 16 and 8 bits in f32."""
+        type_ = self.e.body.types[number]
+        return self.e.b.f32 if isinstance(type_, NARROW) else type_
+
+    def _yielded(self, number: int) -> Scalar:
+        x = self.e.scalar(number)
+        if not isinstance(element(x.value.type), NARROW):
+            return x
+        return Scalar(widen(Scalars(self.e.b, x.level), x.value), x.lanes, x.level)
 
     @property
     def has_first(self) -> bool:
@@ -78,7 +90,7 @@ class Reducing:
         e.emit(self.block)
         for (kind, part), number in zip(self._running(values), self.block.yielded):
             if isinstance(kind, ShiftedWelford):
-                parts.append(kind.first(Scalars(e.b), e.spread(e.scalar(number))))
+                parts.append(kind.first(Scalars(e.b), e.spread(self._yielded(number))))
             else:
                 parts.append(self._taken(kind, part, number))
         self.widths = [len(part) for part in parts]
@@ -97,7 +109,7 @@ class Reducing:
     @property
     def stretches(self) -> Stretches | None:
         """Of what is carried around the loop, if some of it is a sum of floats."""
-        types = (self.e.body.types[number] for number in self.block.yielded)
+        types = map(self._type, self.block.yielded)
         sums = any(kind.sums and is_float(type_) for kind, type_ in zip(self.kinds, types))
         return Stretches(self._fresh, self._close) if sums else None
 
@@ -110,7 +122,7 @@ class Reducing:
 
     def _taken(self, kind: Reduction, state: Values, number: int) -> Values:
         """`state` of a kind after the value `number`."""
-        e, x, place = self.e, self.e.scalar(number), None
+        e, x, place = self.e, self._yielded(number), None
         # Lanes of the loop around that are out of force may accumulate what they like.
         mask = e.memory.mask.value if self.own and e.memory.mask is not None else None
         if kind.positions:
@@ -133,6 +145,8 @@ class Reducing:
         e = self.e
         results = [x for kind, part in self._parts(state) for x in kind.finish(Scalars(e.b), part)]
         for number, value in zip(self.node.results, results):
+            if isinstance(e.body.types[number], NARROW):
+                value = narrow(Scalars(e.b), value, e.body.types[number])
             e.env[number] = Scalar(value, self.lanes > 1 and not self.own, e.b.level)
 
 

@@ -6,7 +6,8 @@ from bascule.dialect.mlir import ir
 from ..body.emitter import Emitter, rule
 from ..body.schedule import LoopPlan
 from ..values.builder import Index, Scalar
-from ..values.scalars import Scalars
+from ..values.narrow_floats import NARROW, to_float
+from ..values.scalars import Scalars, is_float
 from .loops import scratch, serial_loop, walk, where_some, write
 
 ROUNDED = ("sum", "prod", "logaddexp")  # kinds of scan whose steps round
@@ -20,7 +21,8 @@ def _scan(e: Emitter, node: Node) -> None:
     buffer = e.buffers[node.results[0]] = scratch(e, node, plan.sizes)
     type_ = e.body.types[block.yielded[0]]
     # One rounding an element would add up over a long line; eager has running totals in f64 too.
-    total = e.b.f64 if node.op.attributes["kind"].value in ROUNDED and type_ == e.b.f32 else type_
+    wide = e.b.f32 if isinstance(type_, NARROW) else type_
+    total = e.b.f64 if node.op.attributes["kind"].value in ROUNDED and wide == e.b.f32 else wide
     along = next((g for g, group in enumerate(plan.groups) if dim in group), None)
     others = LoopPlan(
         plan.sizes, tuple(g for i, g in enumerate(plan.groups) if i != along), _without(plan, along), plan.width
@@ -29,7 +31,7 @@ def _scan(e: Emitter, node: Node) -> None:
     def lines(values: list[ir.Value]) -> list[ir.Value]:
         """One line along `dim`, or as many as there are lanes."""
         lanes = e.lanes > 1 and (e.varies(node.results[0]) or e.lane in block.arguments)
-        vector, exact = (ir.VectorType.get([e.lanes], t) if lanes else t for t in (type_, total))
+        exact = ir.VectorType.get([e.lanes], total) if lanes else total
 
         def step(state: list[ir.Value]) -> list[ir.Value]:
             e.emit(block)
@@ -40,12 +42,12 @@ def _scan(e: Emitter, node: Node) -> None:
                 place = e.b.value("arith.index_cast", e.b.i64, [e.ix.scalar(at)])
                 place = e.spread(Scalar(place, False, e.b.level)) if lanes else place
             value = e.spread(x) if lanes else x.value
-            if exact != vector:
-                value = e.b.value("arith.extf", exact, [value])
+            if is_float(type_):
+                value = to_float(Scalars(e.b), value, total)
             state = kind.take(Scalars(e.b), state, value, None, place)
             value = kind.finish(Scalars(e.b), state)[0]
-            if exact != vector:
-                value = e.b.value("arith.truncf", vector, [value])
+            if is_float(value.type):
+                value = to_float(Scalars(e.b), value, type_)
             write(e, buffer, block, Scalar(value, lanes, e.b.level))
             return state
 
