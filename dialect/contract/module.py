@@ -9,7 +9,8 @@ from ..ir.locations import source_of
 from ..ir.regions import ops_named
 from ..ir.types import symbols_among
 from ..mlir import ir
-from . import attributes, calls, divisors, indices, operators
+from . import attributes, calls, divisors, indices, numbers, operators
+from .callers import check_callers
 from .recursion import recursions
 from .structure import check_structure
 
@@ -23,6 +24,8 @@ for names, check in (
     (indices.INDEXED, indices.check_indices),
     (indices.SLICED, indices.check_slice),
     (("bascule.view",), indices.check_view),
+    (("memref.alloc",), numbers.check_over),
+    (("bascule.compute", "bascule.scan", "bascule.scatter"), numbers.check_together),
 ):
     for name in names:
         CHECKS[name] = (*CHECKS.get(name, ()), check)
@@ -44,7 +47,9 @@ def _faults(module: ir.Module) -> Iterator[UserError]:
     known = functions(module)
     callees = {function.attributes["sym_name"].value: function for function in known}
     for function in known:
-        checks = (operators.check_function,) if is_extern(function) else (_check_storages, check_structure)
+        checks = (
+            (operators.check_function,) if is_extern(function) else (_check_storages, check_structure, check_callers)
+        )
         kinds = (attributes.check_attributes, attributes.check_arguments)
         yield from _refused((*kinds, divisors.check_sizes, *checks), function)
         if is_extern(function):

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator
 
 from ..analysis.bodies.costs import magnitude, tensor_bytes
+from ..errors import UserError
 from ..ir.attribute_names import TOGETHER, TOGETHER_DIMS
+from ..ir.locations import source_of
 from ..machines.measures import value
 from ..mlir import ir
 from ..remarks.record import Remark
@@ -94,6 +96,11 @@ class Grouping:
         attributes, dims = member.body.op.attributes, list(range(len(member.sizes)))
         if TOGETHER_DIMS in attributes:
             dims = list(attributes[TOGETHER_DIMS])
+        if len(dims) > len(first.sizes):
+            told = f"'{member.body.op.name}' of {len(dims)} dims shares '{TOGETHER}' with one of {len(first.sizes)} above it"
+            raise UserError(
+                told, location=source_of(member.body.op.location), hint="the first has all indices of the others"
+            )
         same = [dim for dim, place in enumerate(dims) if member.sizes[place] == first.sizes[dim]]
         member.row_dims = tuple(dims[dim] if dim in same else NO_DIM for dim in first.row_dims)
         self._enter(member, number, needed - {number})

@@ -6,6 +6,7 @@ or a list of an operator's name, one of `OPERATORS`, and its operands.
 
 import math
 from collections.abc import Callable, Sequence
+from string import Formatter
 from typing import TypeAlias
 
 from ..mlir import ir
@@ -56,6 +57,25 @@ def tree_of(operator: str, *operands: Tree) -> ir.ArrayAttr:
 def leaf_of(value: ir.AffineExpr | int | float) -> Tree:
     """An integer expression of the symbols, or a number, as a tree."""
     return ir.FloatAttr.get_f64(value) if isinstance(value, float) else ir.AffineMapAttr.get(size_map([value]))
+
+
+def complaint(tree: ir.Attribute, symbols: int) -> str | None:
+    """Tells what of `tree` is none, or reads more than `symbols` symbols."""
+    if isinstance(tree, ir.FloatAttr):
+        return None
+    if isinstance(tree, ir.AffineMapAttr):
+        known = (tree.value.n_dims, len(tree.value.results)) == (0, 1) and tree.value.n_symbols <= symbols
+        return None if known else f"where {tree} is no expression of the {symbols} symbols before it"
+    operator = tree[0] if isinstance(tree, ir.ArrayAttr) and len(tree) else None
+    text = OPERATORS.get(operator.value) if isinstance(operator, ir.StringAttr) else None
+    if text is None or len(tree) - 1 != _operands(text):
+        return f"where {tree} is no operator with its operands"
+    return next(filter(None, (complaint(operand, symbols) for operand in list(tree)[1:])), None)
+
+
+def _operands(text: str) -> int:
+    """How many operands the text of an operator has."""
+    return sum(field is not None for _, field, _, _ in Formatter().parse(text))
 
 
 def python_text(tree: ir.Attribute, text_of: Callable[[ir.AffineExpr], str]) -> str:

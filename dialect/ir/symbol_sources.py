@@ -6,13 +6,15 @@ from typing import Any
 from ..mlir import ir
 from .attributes import i64
 
+KINDS = ("value", "size", "stride")
+
 
 @dataclass(frozen=True)
 class Source:
     """The integer placeholder `input`, or a size or stride of the tensor placeholder `input`: there stands `scale` * symbol + `offset`."""
 
     input: int
-    kind: str  # "value", "size" or "stride"
+    kind: str  # one of KINDS
     dim: int = 0
     scale: int = 1
     offset: int = 0
