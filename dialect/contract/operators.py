@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ..errors import UserError
-from ..ir.functions import ARGUMENTS, EXTERN, MUTATES
+from ..ir.functions import ARGUMENTS, EXTERN, MUTATES, OUT
 from ..ir.locations import source_of
 from ..mlir import ir
 
@@ -18,12 +18,13 @@ HINT = "an operator's name and overload, as in aten.add.Tensor"
 def check_function(function: ir.Operation) -> None:
     """Refuses an ATen function that stands for none. What it is to be is for `ir.signatures` to check."""
     operator = function.attributes[EXTERN].value
-    if not _known(operator):
-        raise UserError(
-            f"PyTorch has no operator '{operator}', which the ATen function @{function.attributes['sym_name'].value} stands for",
-            location=source_of(function.location),
-            hint=HINT,
-        )
+    for named in (operator, function.attributes[OUT].value if OUT in function.attributes else operator):
+        if not _known(named):
+            raise UserError(
+                f"PyTorch has no operator '{named}', which the ATen function @{function.attributes['sym_name'].value} stands for",
+                location=source_of(function.location),
+                hint=HINT,
+            )
     known = _in_schemas().get(operator)
     if known is None or ARGUMENTS not in function.attributes:
         return
@@ -50,6 +51,8 @@ def check_call(op: ir.Operation) -> None:
 
 def _known(operator: str) -> bool:
     """Whether PyTorch has it; those of other namespaces may be registered later."""
+    if operator.count(".") != 2 or not all(operator.split(".")):
+        return False
     return not operator.startswith("aten.") or operator in _in_schemas() or _in_torch(operator)
 
 

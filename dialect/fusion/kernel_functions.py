@@ -164,9 +164,9 @@ def _take_elements(kernel: ir.Operation, block: ir.Block) -> None:
     reads: list[tuple[ir.Operation, tuple[int, ...]]] = []
     for op in ops_in(kernel):
         if op.name == "tensor.extract" and _is_from(op.operands[0], block):
-            known = [number for index in list(op.operands)[1:] if (number := _constant(index)) is not None]
-            if len(known) == len(op.operands) - 1 and any(size != 1 for size in op.operands[0].type.shape):
-                reads.append((op, tuple(known)))
+            place = _element(op)
+            if place is not None and any(size != 1 for size in op.operands[0].type.shape):
+                reads.append((op, place))
     views: dict[tuple[ir.Value, tuple[int, ...]], ir.Value] = {}
     for op, place in reads:
         source = op.operands[0]
@@ -181,6 +181,14 @@ def _take_elements(kernel: ir.Operation, block: ir.Block) -> None:
         for constant in inside:
             if not any(True for _ in constant.results[0].uses):
                 constant.erase()
+
+
+def _element(op: ir.Operation) -> tuple[int, ...] | None:
+    """The place that `op` reads, if it is a constant one that there is for certain: a condition around may know that there is none."""
+    source, *indices = op.operands
+    known = [number for index in indices if (number := _constant(index)) is not None]
+    inside = source.type.has_static_shape and all(0 <= at < size for at, size in zip(known, source.type.shape))
+    return tuple(known) if inside and len(known) == len(indices) else None
 
 
 def _constant(index: ir.Value) -> int | None:

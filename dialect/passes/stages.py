@@ -8,7 +8,7 @@ from ..ir.functions import EXTERN, GRAPH, functions, is_extern
 from ..ir.locations import source_of
 from ..ir.loop_ops import ComputeOp, ScanOp
 from ..ir.memory_ops import CopyIntoOp, ScatterOp
-from ..ir.regions import ops_in
+from ..ir.regions import end_of, ops_in
 from ..ir.signatures import check, check_extern
 from ..mlir import ir
 from .base import BUFFERS, EITHER, VALUES, Pass
@@ -98,6 +98,12 @@ def require(stage: Pass, module: ir.Module, known: dict[ir.Attribute, list[str]]
             kinds = known[signature] = [*dict.fromkeys(map(_kind, types))]
         if any(kinds) and not is_extern(function) and not len(function.regions[0].blocks):
             raise _undefined(function)  # its calls are nothing that a pass could take, of whatever functions
+        if any(kinds) and len(function.regions[0].blocks) > 1:
+            first = function.regions[0].blocks[0]
+            raise UserError(
+                f"'{stage.name}' takes functions of one block: @{function.attributes['sym_name'].value} has more",
+                location=source_of(end_of(first).location),
+            )
         hint = next((ways[kind] for kind in kinds if kind in ways), None)
         if hint is not None and (is_extern(function) or _ours(function)):
             raise UserError(

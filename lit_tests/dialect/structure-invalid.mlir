@@ -95,3 +95,8 @@ func.func private @made(%x: tensor<4xf32>) -> tensor<4xf32> {
   }) {ranges = affine_map<() -> (4)>} : () -> ()
   return %out : tensor<4xf32>
 }
+
+// -----
+
+// expected-error @+1 {{PyTorch has no operator 'x', which the ATen function @out stands for}}
+func.func private @out(tensor<4xf32>) -> tensor<4xf32> attributes {bascule.extern = "aten.sin.default", bascule.out = "x", bascule.arguments = [#bascule.operand<0>], bascule.results = array<i64: 0>}

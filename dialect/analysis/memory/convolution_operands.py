@@ -34,8 +34,8 @@ class Convolution:
 
     @staticmethod
     def of(op: ir.Operation, function: ir.Operation) -> "Convolution | None":
-        """The convolution that `op`, a call of the ATen function `function`, computes; None for another operator, and for what is not an
-        image with a batch or has steps known only at run time."""
+        """The convolution that `op`, a call of the ATen function `function`, computes; None for another operator, for what is not an image with
+        a batch or has steps known only at run time, and for results of other ranks than the operator gives."""
         form = _FORMS.get(function.attributes[EXTERN].value)
         if form is None:
             return None
@@ -52,6 +52,11 @@ class Convolution:
         steps = tuple(zip(*(values * rank if len(values) == 1 else values for values in (stride, padding, dilation))))
         biased = gradient is None and not isinstance(arguments[bias], ir.UnitAttr)
         results = tuple(function.attributes[RESULTS])
+        ranks = [rank + 2 if number < 2 else 1 for number in results]
+        if [len(shape_of(result)) for result in op.results] != ranks or (
+            tensors[2] is not None and len(shape_of(tensors[2])) != rank + 2
+        ):
+            return None
         return Convolution(op, tensors[0], tensors[1], tensors[2], biased, transposed, groups[0], steps, results)
 
     @property

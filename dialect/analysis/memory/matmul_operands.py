@@ -34,8 +34,8 @@ class Product:
 
     @staticmethod
     def of(op: ir.Operation, function: ir.Operation) -> "Product | None":
-        """The product that `op`, a call of the ATen function `function`, computes; None for another operator, and for factors known only at
-        run time."""
+        """The product that `op`, a call of the ATen function `function`, computes; None for another operator, for factors known only at
+        run time, and for tensors that the operator refuses."""
         form = _FORMS.get(function.attributes[EXTERN].value)
         if form is None:
             return None
@@ -47,7 +47,21 @@ class Product:
         factors = [1 if i is None or i >= len(arguments) else arguments[i] for i in form[3:]]
         if any(not isinstance(a, int | ir.IntegerAttr | ir.FloatAttr) for a in factors):
             return None
-        return Product(op, x, y, added, *(a if isinstance(a, int) else a.value for a in factors))
+        product = Product(op, x, y, added, *(a if isinstance(a, int) else a.value for a in factors))
+        return product if product._fits() else None
+
+    def _fits(self) -> bool:
+        """Whether the sizes are those of a product, as far as they are numbers."""
+        x, y, made = (list(value.type.shape) for value in (self.x, self.y, self.result))
+        if not 2 <= len(x) == len(y) == len(made):
+            return False
+        pairs = [*zip(x[:-2], y[:-2]), *zip(x[:-2], made[:-2]), (x[-1], y[-2]), (x[-2], made[-2]), (y[-1], made[-1])]
+        if self.added is not None:
+            added = list(self.added.type.shape)
+            pairs += [(size, other) for size, other in zip(reversed(added), reversed(made)) if size != 1]
+            if len(added) > len(made):
+                return False
+        return all(one == other or min(one, other) < 0 for one, other in pairs)  # a size that is a symbol is below zero
 
     @property
     def result(self) -> ir.Value:
