@@ -59,7 +59,8 @@ def as_program(module: ir.Module, function: str | None) -> ir.Module:
         return copy
     ops = {op.operation.name for f in functions(copy) for b in f.regions[0].blocks for op in b.operations}
     formed = "bascule.kernel" in ops and not ops & {*LOOPS}
-    passes(copy, ",".join(DEFAULT[DEFAULT.index("choose-products") :]) if formed else "default").run(copy, verify=True)
+    rest = ["isolate-kernels", *DEFAULT[DEFAULT.index("choose-products") :]]
+    passes(copy, ",".join(rest) if formed else "default").run(copy, verify=True)
     return copy
 
 

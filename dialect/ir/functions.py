@@ -28,7 +28,9 @@ by its name in a table of all only. An argument of dynamic size has `bascule.sha
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ..errors import UserError
 from ..mlir import func, ir
+from .locations import source_of
 
 GRAPH = "bascule.graph"
 EXTERN = "bascule.extern"
@@ -87,6 +89,22 @@ def kernel_op(function: ir.Operation) -> ir.Operation | None:
         if op.operation.name == "bascule.kernel":
             return op.operation
     return None
+
+
+def isolated_kernel(function: ir.Operation) -> ir.Operation:
+    """The `bascule.kernel` of a kernel function, for a lowering, which sees arguments and destinations alone. Raises `UserError` at what else it
+    takes from its function."""
+    kernel = kernel_op(function)
+    assert kernel is not None, "a lowering asks kernel functions"
+    for view in function.regions[0].blocks[0].operations:
+        op = view.operation
+        if op.name not in ("affine.apply", "arith.constant"):
+            continue
+        for use in op.results[0].uses:
+            if use.owner.operation.block != op.block:
+                told = f"the kernel of @{function.attributes['sym_name'].value} takes '{op.name}' from outside"
+                raise UserError(told, location=source_of(op.location), hint="isolate-kernels repeats it inside")
+    return kernel
 
 
 def graph_functions(module: ir.Module) -> list[ir.Operation]:

@@ -1,4 +1,4 @@
-// RUN: not bascule-opt %s --bufferize-kernels 2>&1 | filecheck %s
+// RUN: not bascule-opt %s --bufferize-kernels --split-input-file 2>&1 | filecheck %s
 
 // CHECK: :6:8: error: 'bascule.compute' makes a tensor; at the kernel stage only calls and views do
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> attributes {bascule.graph} {
@@ -9,4 +9,13 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> attributes {bascule.graph} {
     "bascule.yield"(%e) : (f32) -> ()
   }) {ranges = affine_map<() -> (4)>} : () -> tensor<4xf32>
   return %0 : tensor<4xf32>
+}
+
+// -----
+
+// CHECK: error: 'tensor.extract' takes a tensor; at the kernel stage only calls, views and copies do
+func.func @reads(%x: tensor<4xf32>) -> tensor<4xf32> attributes {bascule.graph} {
+  %c0 = arith.constant 0 : index
+  %e = tensor.extract %x[%c0] : tensor<4xf32>
+  return %x : tensor<4xf32>
 }

@@ -7,6 +7,7 @@ from typing import ClassVar
 from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
 from ...analysis.bodies.body_summary import PRODUCERS, Body
+from ...errors import UserError
 from ...fusion.column_partials import join_partials, write_chunked
 from ...fusion.group_records import Group
 from ...fusion.kernel_assembly import ALONE, Assembler
@@ -15,6 +16,7 @@ from ...fusion.kernel_groups import Grouping
 from ...fusion.members import Member
 from ...ir import builders
 from ...ir.functions import graph_functions
+from ...ir.locations import source_of
 from ...ir.loop_ops import ForeachOp, KernelOp
 from ...ir.memory_ops import WHOLE, CopyIntoOp
 from ...ir.regions import end_of
@@ -63,7 +65,24 @@ class FormKernels(Pass):
         check_target(self.name, self.target)
         with module.context:
             for graph in graph_functions(module):
+                _check_captures(graph)
                 _form(self, module, graph)
+
+
+def _check_captures(graph: ir.Operation) -> None:
+    """Raises `UserError` where a body takes of its graph what a kernel is not given: it reads tensors by `tensor.extract`, and has constants and
+    symbols."""
+    block = graph.regions[0].blocks[0]
+    made = [
+        result for op in block.operations if op.operation.name != "arith.constant" for result in op.operation.results
+    ]
+    for value in (*(a for a in block.arguments if not isinstance(a.type, ir.IndexType)), *made):
+        for use in value.uses:
+            op = use.owner.operation
+            if (op.name == "tensor.extract" and use.operand_number == 0) or op.block == block:
+                continue
+            told = f"'{op.name}' takes a value of the graph: a body reads tensors by tensor.extract, and has constants and symbols"
+            raise UserError(told, location=source_of(op.location))
 
 
 def _form(options: FormKernels, module: ir.Module, graph: ir.Operation) -> None:

@@ -8,7 +8,7 @@ from ...analysis.memory.destinations import Destination, Destinations, KernelCal
 from ...errors import UserError
 from ...ir.functions import OUT, RESULTS, SHAPE, SHAPES, functions, graph_functions, is_extern, kernel_op
 from ...ir.locations import source_of
-from ...ir.regions import end_of
+from ...ir.regions import end_of, ops_in
 from ...ir.shapes import expr, size_map
 from ...mlir import func, ir, memref
 from ...remarks.attribute import keep_remarks
@@ -122,6 +122,16 @@ def _sizes(callee: ir.Operation, number: int) -> list[ir.AffineExpr]:
     return [expr(size) for size in inputs[len(inputs) - count + number].shape]
 
 
+def _refuse_reader(op: ir.Operation) -> None:
+    """Refuses an op of a graph function that would be left with a buffer in a tensor's place."""
+    reads = any(isinstance(v.type, ir.MemRefType | ir.RankedTensorType) for o in ops_in(op) for v in o.operands)
+    if op.name != "bascule.view" and reads:
+        raise UserError(
+            f"'{op.name}' takes a tensor; at the kernel stage only calls, views and copies do",
+            location=source_of(op.location),
+        )
+
+
 def _retype(op: ir.Operation) -> None:
     """Makes an op's tensor results memrefs."""
     for result in op.results:
@@ -161,6 +171,7 @@ class _Graph(GraphWalk):
                     self.dead.append(op)
                 else:
                     _retype(op)
+                    _refuse_reader(op)
         types = [argument.type for argument in self.block.arguments], [value.type for value in self.ops[-1].operands]
         self.function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
         for op in reversed(self.dead):

@@ -24,6 +24,7 @@ from ..values.scalars import Scalars, element, like
 from ..values.target import Target
 from .schedule import LoopPlan
 
+BUFFERS = (ir.MemRefType, ir.RankedTensorType)
 Item = Scalar | Index | Condition
 Rule = Callable[["Emitter", Node], None]
 RULES: dict[str, Rule] = {}
@@ -107,12 +108,23 @@ class Emitter:
         is_index = isinstance(element(scalar.value.type), ir.IndexType)
         self.env[number] = self.ix.of(scalar) if is_index else scalar
 
+    def buffer(self, node: Node, operand: int) -> Buffer:
+        """The buffer that an operand is: an argument, a destination, or what a loop made."""
+        found = self.buffers.get(node.operands[operand])
+        if found is None:
+            told = f"the CPU lowering has no '{node.name}' of what is neither an argument nor a destination"
+            raise UnsupportedError(told, location=source_of(node.op.location))
+        return found
+
     # Emission
 
     def emit(self, block: Block) -> list[Item]:
         """Emits the ops of `block`; returns what it yields."""
         for node in block.nodes:
             self.b.loc = node.op.location
+            if not node.name.startswith("bascule.") and any(isinstance(type_, BUFFERS) for type_ in node.types):
+                told = f"a buffer is chosen in a kernel, or made by '{node.name}': no CPU lowering yet"
+                raise UnsupportedError(told, location=source_of(node.op.location))
             RULES.get(node.name, elementwise)(self, node)
         return [self.env[number] for number in block.yielded]
 
@@ -195,7 +207,7 @@ def _cast(e: Emitter, node: Node) -> None:
 
 @rule(*READS)
 def _load(e: Emitter, node: Node) -> None:
-    buffer = e.buffers[node.operands[0]]
+    buffer = e.buffer(node, 0)
     if node in e.held:
         e.define(node.results[0], e.memory.loaded(buffer, e.held[node]))
         return

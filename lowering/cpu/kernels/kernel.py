@@ -12,7 +12,7 @@ from functools import partial
 from bascule.dialect.analysis.bodies.body_summary import Body, decode
 from bascule.dialect.analysis.bodies.body_tree import ACCUMULATORS, Block, Node
 from bascule.dialect.ir.builders import symbols_of
-from bascule.dialect.ir.functions import kernel_op
+from bascule.dialect.ir.functions import isolated_kernel
 from bascule.dialect.ir.shapes import layout_of
 from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
@@ -64,7 +64,7 @@ class KernelFunction:
     def __init__(self, function: ir.Operation, target: Target):
         self.name = function.attributes["sym_name"].value
         self.target = target
-        self.kernel = kernel_op(function)
+        self.kernel = isolated_kernel(function)
         self.arguments = list(function.regions[0].blocks[0].arguments)
         self.symbols = len(symbols_of(function))
         self.body: Body = decode(self.kernel, self.arguments)

@@ -295,7 +295,7 @@ def write(e: Emitter, buffer: Buffer, block: Block, value: Scalar) -> None:
 
 @rule("bascule.store")
 def _store(e: Emitter, node: Node) -> None:
-    buffer = e.buffers[node.operands[1]]
+    buffer = e.buffer(node, 1)
     place = e.memory.place(buffer, [e.index(i) for i in node.operands[2:]], e.symbols)
     value = e.scalar(node.operands[0])
     if place.lanes and not value.lanes:

@@ -137,6 +137,9 @@ class Body:
     def tile(self, value: ir.Value) -> Tile:
         if isinstance(value.type, ir.IndexType):
             return self.ix.evaluate(self.expressions.of(value))
+        if isinstance(value.type, ir.MemRefType | ir.RankedTensorType):
+            what = "a buffer is chosen in a kernel, or handed on: no Triton lowering yet"
+            raise UnsupportedError(what, location=source_of(self.b.location))
         if value not in self.env:  # both are in one walk
             what = "the schedule runs a loop before what it needs is there: what needs a loop's result has to be in a later walk"
             raise UserError(
@@ -325,7 +328,7 @@ class Body:
             atoms if atoms <= self.expressions.extents.keys() else None
         )  # an index from data has any value outside of a tile
         self.env[op.results[0]] = self.memory.load(
-            self.buffers[op.operands[0]],
+            self._buffer(op, 0),
             offset,
             stored(type_),
             scalar,
@@ -352,7 +355,7 @@ class Body:
         if offset.axes[-1] != wide:
             return False
         evict, type_ = self._eviction(self.expressions.address(op)), op.operands[0].type
-        value = self.memory.load(self.buffers[op.operands[0]], offset, stored(type_), scalar, evict)
+        value = self.memory.load(self._buffer(op, 0), offset, stored(type_), scalar, evict)
         axes = (*value.axes[:-1], loop.axis)
         self.env |= {load.results[0]: part for load, part in zip(loads, apart(self.b, value.value, axes, len(loads)))}
         self.read_with |= {load for load in loads if load != op}
@@ -387,10 +390,16 @@ class Body:
         """Whether the program is the first of its cluster: what stands outside of loops all of them compute, and one stores."""
         return Tile(self.b.compare("eq", self.member.value, self.ix.number(0).value))
 
+    def _buffer(self, op: ir.Operation, operand: int) -> ir.Value:
+        """The pointer to the memory that an operand is: an argument of the kernel function."""
+        if op.operands[operand] not in self.buffers:
+            raise unsupported(op, f"'{op.name}' of what is no argument of the kernel function")
+        return self.buffers[op.operands[operand]]
+
     def _put(self, op: ir.Operation) -> None:
         value, dest = self.tile(op.operands[0]), op.operands[1]
         mode = op.attributes["mode"].value if "mode" in op.attributes else "set"
-        base = self.buffers[dest]
+        base = self._buffer(op, 1)
         if mode == "set":
             rest, start = self.expressions.apart(op)
             offset = self.ix.address(rest)
@@ -404,7 +413,9 @@ class Body:
 
     def _extract(self, op: ir.Operation) -> None:
         source, *indices = op.operands
-        row = self.rows[source]
+        row = self.rows.get(source)
+        if row is None:
+            raise unsupported(op, f"'{op.name}' of what no loop of the kernel makes")
         made = row.op
         if row.held and self._aligned(row, indices):
             self.env[op.results[0]] = row.held[self.loop.number]  # type: ignore[union-attr]

@@ -21,7 +21,7 @@ from bascule.dialect.analysis.bodies.structural_equality import form_of
 from bascule.dialect.analysis.products.segments import Segments
 from bascule.dialect.ir.attribute_names import UNALIGNED
 from bascule.dialect.ir.builders import symbols_of
-from bascule.dialect.ir.functions import NULLABLE, argument_attributes, kernel_op
+from bascule.dialect.ir.functions import NULLABLE, argument_attributes, isolated_kernel
 from bascule.dialect.ir.shapes import constant, expr, size_map
 from bascule.dialect.ir.types import byte_width
 from bascule.dialect.mlir import ir
@@ -98,7 +98,7 @@ class KernelFunction:
     def __init__(self, function: ir.Operation):
         self.function = function
         self.name = function.attributes["sym_name"].value
-        self.kernel = kernel_op(function)
+        self.kernel = isolated_kernel(function)
         self.expressions = Expressions(function, self.kernel)
         self.arguments = list(function.regions[0].blocks[0].arguments)
         self.symbols = symbols_of(function)
