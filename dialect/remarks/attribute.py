@@ -18,9 +18,16 @@ def place(op: ir.Operation) -> Place:
 
 
 def add_remark(op: ir.Operation, *remarks: Remark | str) -> None:
-    """Adds remarks to those that `op` has."""
+    """Adds remarks to those that `op` has; of one in a body, to those of the op around it at the top level of its function."""
     made = [ir.StringAttr.get(r, op.context) if isinstance(r, str) else _attribute(r, op.context) for r in remarks]
-    _add(op, made)
+    _add(_holder(op.operation), made)
+
+
+def _holder(op: ir.Operation) -> ir.Operation:
+    parent = op.parent
+    while parent is not None and parent.operation.name not in ("func.func", "builtin.module"):
+        op, parent = parent.operation, parent.operation.parent
+    return op
 
 
 def keep_remarks(made: ir.Operation, replaced: Iterable[ir.Operation]) -> None:

@@ -4,7 +4,7 @@
 // RUN: bascule-opt %s --isolate-kernels --schedule-kernels --kernels-to-cpu | filecheck %s --check-prefix=ISOLATED
 // CHECK: isolate-kernels-invalid.mlir:9:10: error: the kernel of @k takes 'arith.constant' from outside
 // CHECK: hint: isolate-kernels repeats it inside
-// ISOLATED: func.func private @_mlir_k
+// ISOLATED: @_mlir_k
 func.func private @k(%out: memref<100xf32>) {
   %cst = arith.constant 2.0 : f32
   "bascule.kernel"() ({
