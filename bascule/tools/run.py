@@ -113,6 +113,8 @@ def load_all(file: str) -> list[ir.Module]:
         if part.strip():
             with context():
                 modules.append(parse("\n" * (line - 1) + part))  # at the lines that it has in the file
+    if not modules:
+        raise UserError(f"there is no module in '{file}'")
     return modules
 
 

@@ -89,7 +89,7 @@ def is_freed(tensor: torch.Tensor) -> bool:
 
 
 def left_of(tensor: torch.Tensor) -> torch.Tensor:
-    """What can be compared of a tensor after a run: nothing of one whose memory was given back."""
+    """Gives what can be compared of a tensor after a run: nothing of one whose memory was given back."""
     return tensor.new_empty(0) if is_freed(tensor) else tensor
 
 

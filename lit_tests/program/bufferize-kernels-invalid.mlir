@@ -19,3 +19,12 @@ func.func @reads(%x: tensor<4xf32>) -> tensor<4xf32> attributes {bascule.graph} 
   %e = tensor.extract %x[%c0] : tensor<4xf32>
   return %x : tensor<4xf32>
 }
+
+// -----
+
+// CHECK: error: 'bascule.view' has its elements elsewhere than its type tells
+// CHECK: hint: fold-views makes such a view a compute
+func.func @scattered(%x: tensor<16xf32>) -> tensor<16xf32> attributes {bascule.graph} {
+  %0 = "bascule.view"(%x) {map = affine_map<(d0) -> ((d0 mod 4) * 5)>, shape = affine_map<() -> (16)>} : (tensor<16xf32>) -> tensor<16xf32>
+  return %0 : tensor<16xf32>
+}

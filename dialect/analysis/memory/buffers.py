@@ -14,6 +14,7 @@ from ...ir.functions import SHAPE, SHAPES, is_extern
 from ...ir.shapes import constants, expr, layout_of, row_major, symbol_count
 from ...ir.types import byte_width
 from ...mlir import affine, ir, memref
+from ..affine.simplification import Simplifier, compose
 
 ALIASES = ("bascule.view", "memref.reinterpret_cast", "memref.view", "memref.cast")
 
@@ -38,6 +39,14 @@ def from_first(layout: ir.AffineMap) -> ir.AffineMap:
     if first == expr(0):
         return layout
     return ir.AffineMap.get(layout.n_dims, layout.n_symbols, [layout.results[0] - first])
+
+
+def is_alias(
+    source: ir.Type, map_: ir.AffineMap, result: ir.Type, sizes: Sequence[ir.AffineExpr], simplifier: Simplifier
+) -> bool:
+    """Whether a view of `source` by `map_` has its elements where the type `result` tells."""
+    seen = from_first(compose(layout_of(source), map_))
+    return simplifier.equal(seen, layout_of(result), sizes)
 
 
 def static_strides(type_: ir.MemRefType) -> list[int] | None:

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...analysis.memory.buffers import alloc, memref_type, root_of
+from ...analysis.affine.simplification import Simplifier
+from ...analysis.memory.buffers import alloc, is_alias, memref_type, root_of
 from ...analysis.memory.destinations import Destination, Destinations, KernelCalls
 from ...errors import UserError
 from ...ir.functions import OUT, RESULTS, SHAPE, SHAPES, functions, graph_functions, is_extern, kernel_op
 from ...ir.locations import source_of
 from ...ir.regions import end_of, ops_in
-from ...ir.shapes import expr, size_map
+from ...ir.shapes import constant, expr, size_map
 from ...mlir import func, ir, memref
 from ...remarks.attribute import keep_remarks
 from ..base import VALUES, Pass
@@ -156,6 +157,7 @@ class _Graph(GraphWalk):
         self.dead: list[ir.Operation] = []  # erased at the end: values are told apart by their address
 
     def run(self) -> None:
+        self._check_views()
         destinations = Destinations(self.ops, self.table, self.kernels)
         self.given = destinations.given
         for argument in self.block.arguments:
@@ -177,6 +179,21 @@ class _Graph(GraphWalk):
         for op in reversed(self.dead):
             op.erase()
         self._free()
+
+    def _check_views(self) -> None:
+        """Refuses a view that is no alias: in memory there is nothing where its type tells."""
+        simplifier = Simplifier()
+        for op in self.ops:
+            if op.name != "bascule.view":
+                continue
+            sizes = list(op.attributes["shape"].value.results)
+            told = op.operands[0].type, op.attributes["map"].value, op.results[0].type
+            if all(constant(size) != 0 for size in sizes) and not is_alias(*told, sizes, simplifier):
+                raise UserError(
+                    f"'{op.name}' has its elements elsewhere than its type tells",
+                    location=source_of(op.location),
+                    hint="fold-views makes such a view a compute",
+                )
 
     def _call(self, op: ir.Operation) -> None:
         name, operands = op.attributes["callee"].value, list(op.operands)

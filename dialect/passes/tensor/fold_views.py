@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier, compose
-from ...analysis.memory.buffers import at, difference, from_first, moved_by
+from ...analysis.memory.buffers import at, difference, is_alias, moved_by
 from ...ir import builders
 from ...ir.functions import graph_functions
 from ...ir.regions import ops_in
@@ -73,9 +73,8 @@ def fold_views(graph: ir.Operation, simplifier: Simplifier) -> None:
         source, map_ = roots[result]
         sizes = list(view.attributes["shape"].value.results)
         with ir.InsertionPoint(view), view.location:
-            seen = from_first(compose(layout_of(source.type), map_))
             empty = _at_its_place(view, source, simplifier) if any(constant(size) == 0 for size in sizes) else None
-            if simplifier.equal(seen, layout_of(result.type), sizes):
+            if is_alias(source.type, map_, result.type, sizes, simplifier):
                 if source == view.operands[0] and map_ == view.attributes["map"].value:
                     continue
                 map_ = index_map(len(sizes), list(map_.results))
@@ -96,8 +95,8 @@ def _at_its_place(view: ir.Operation, source: ir.Value, simplifier: Simplifier) 
     while value != source:
         op = value.owner.operation
         sizes = list(op.attributes["shape"].value.results)
-        seen = from_first(compose(layout_of(op.operands[0].type), op.attributes["map"].value))
-        if all(constant(size) != 0 for size in sizes) and not simplifier.equal(seen, layout_of(value.type), sizes):
+        told = op.operands[0].type, op.attributes["map"].value, value.type
+        if all(constant(size) != 0 for size in sizes) and not is_alias(*told, sizes, simplifier):
             return None
         moved, value = moved + moved_by(op), op.operands[0]
     layout, wanted = layout_of(source.type), layout_of(view.results[0].type)

@@ -8,12 +8,15 @@ from ...conversion.registry import rule
 from ..shape.views import wrap_dim
 from ..support.index_values import both, compare, extent, when
 from ..support.operands import finish, floats_only, read, tensor_dtype
+from ..support.requirements import require_window
 from ..support.scalars import Scalar, opmath, scalar_type
 from .pooling import Windows, value_where, windows_of
 
 
 def image_windows(sizes, kernel, dilation, padding, stride) -> list[Windows]:
     """The windows along the last two dimensions of an image of `sizes`."""
+    for each in zip(kernel, stride, padding, dilation):
+        require_window(*each)
     counts = [
         Expr.get_floor_div(size + (2 * p - d * (k - 1) - 1), s) + 1
         for size, k, d, p, s in zip(sizes[-2:], kernel, dilation, padding, stride)

@@ -17,6 +17,7 @@ from ...conversion.index_maps import Expr, delinearize, dim, dims, linearize
 from ...conversion.registry import LeftToAten, rule
 from ..support.index_values import as_index, as_integer, both, compare, extent, when
 from ..support.operands import dtype_of_result, finish, read, tensor_dtype
+from ..support.requirements import require_window
 from ..support.scalars import UNSIGNED, Scalar, opmath, scalar_type
 
 Ints = Sequence[int]
@@ -87,7 +88,9 @@ class Windows:
 def windows_of(sizes, counts, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, rank: int) -> list[Windows]:
     """The windows along the last `rank` dimensions of an input of `sizes` and a result of sizes `counts`."""
     kernel = per_dim(kernel, rank)
-    given = zip(kernel, per_dim(stride, rank, kernel), per_dim(padding, rank), per_dim(dilation, rank))
+    given = [*zip(kernel, per_dim(stride, rank, kernel), per_dim(padding, rank), per_dim(dilation, rank))]
+    for each in given:
+        require_window(*each)
     return [Windows(size, count, *rest) for size, count, rest in zip(sizes[-rank:], counts[-rank:], given)]
 
 

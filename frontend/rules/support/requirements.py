@@ -56,6 +56,14 @@ def require_as_many(x: ir.Value, y: ir.Value) -> None:
     )
 
 
+def require_window(kernel: int, stride: int, padding: int, dilation: int) -> None:
+    """A window along a dimension has elements, and windows go on."""
+    require(
+        min(kernel, stride, dilation) > 0 and padding >= 0,
+        "windows of one element or more, steps above zero, and no border below",
+    )
+
+
 def require_index(index: ir.Value) -> None:
     require(tensor_dtype(index) in (torch.int64, torch.int32), "indices of 32 or 64 bits")
 

@@ -69,7 +69,7 @@ class Reducing:
         return [x for start in starts for x in start]
 
     def _type(self, number: int) -> ir.Type:
-        """What the values `number` are accumulated in: those of 16 and 8 bits in f32."""
+        """The type that the values `number` are accumulated in: f32 for those of 16 and 8 bits."""
         type_ = self.e.body.types[number]
         return self.e.b.f32 if isinstance(type_, NARROW) else type_
 
