@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from bascule.dialect.errors import CompilerError
+from bascule.dialect.errors import CompilerError, UserError
+from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir import shapes
 from bascule.dialect.ir.attribute_names import FUSED, LAYOUT
 from bascule.dialect.ir.functions import SHAPE, SHAPES, Externs, graph_functions
@@ -14,6 +15,7 @@ from bascule.dialect.mlir import func, ir
 from .context import Asked, Conversion
 from .extern_calls import relaid
 from .fallback import fall_back
+from .refusals import refusal_of
 from .registry import LeftToAten, NoRule, load_rules
 from .torch_stage import (
     CONSTANTS,
@@ -144,6 +146,16 @@ class _Function:
                 reason = str(refusal) or "no rule for these arguments"
                 if isinstance(refusal, LeftToAten):
                     return fall_back(c, arguments, reason)
+            except UserError:
+                raise
+            except Exception as error:  # a bug, unless it is the graph's
+                pass_on(error)
+                told = refusal_of(c, arguments)
+                if told is None:
+                    raise
+                raise UserError(
+                    f"'{operator}' does not take its operands: {told}", location=source_of(op.location)
+                ) from error
         if self.asked.fallback == "error":
             raise unsupported(op, operator, reason)
         return fall_back(c, arguments, reason)

@@ -118,8 +118,13 @@ def index_constant(number: int) -> ir.Value:
 
 
 def broadcast(x: ir.Value, sizes: Sequence[shapes.Size]) -> Callable[[Sequence[ir.Value]], list[ir.Value]]:
-    """Index into a result of `sizes` -> index into `x`: dimensions align at the right, and a size of 1 is repeated."""
+    """Index into a result of `sizes` -> index into `x`: dimensions align at the right, and a size of 1 is repeated. Raises `LeftToAten` for
+    sizes that eager refuses: nothing is read beyond `x`."""
     skip = len(sizes) - x.type.rank
+    wanted = [shapes.constant(shapes.expr(size)) for size in sizes[skip:]] if skip >= 0 else []
+    own = [None if x.type.is_dynamic_dim(i) else x.type.get_dim_size(i) for i in range(x.type.rank)]
+    if skip < 0 or any(None not in (size, most) and size not in (1, most) for size, most in zip(own, wanted)):
+        raise LeftToAten("eager wants sizes that broadcast")
     repeated = [
         not x.type.is_dynamic_dim(i) and x.type.get_dim_size(i) == 1 and shapes.constant(shapes.expr(size)) != 1
         for i, size in enumerate(sizes[skip:])
