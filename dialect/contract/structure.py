@@ -15,7 +15,7 @@ HINT = "a kernel function has destinations, one bascule.kernel, and a return of 
 def check_structure(function: ir.Operation) -> None:
     """Refuses a second block in a graph or a kernel function, what stands beside a kernel, and results that are no destinations of it."""
     blocks, kernel = function.regions[0].blocks, kernel_op(function)
-    if GRAPH not in function.attributes and kernel is None:
+    if GRAPH not in function.attributes and kernel is None and not _has_ops(blocks):
         return
     if len(blocks) > 1:
         raise UserError(
@@ -33,6 +33,12 @@ def check_structure(function: ir.Operation) -> None:
         if op.name == DESTINATION:
             _check_destination(op, function)
     _check_results(end_of(blocks[0]), function)
+
+
+def _has_ops(blocks: ir.BlockList) -> bool:
+    """Whether the dialect's ops stand in one of several blocks."""
+    ops = (view.operation for block in blocks for view in block.operations) if len(blocks) > 1 else ()
+    return any(op.name.startswith("bascule.") for op in ops)
 
 
 def _check_destination(op: ir.Operation, function: ir.Operation) -> None:

@@ -4,6 +4,7 @@
 from collections.abc import Iterator
 
 from ..errors import UserError
+from ..ir.attributes import LayoutAttr
 from ..ir.functions import EXTERN, GRAPH, functions, is_extern
 from ..ir.locations import source_of
 from ..ir.loop_ops import ComputeOp, ScanOp
@@ -14,6 +15,7 @@ from ..mlir import ir
 from .base import BUFFERS, EITHER, VALUES, Pass
 
 _COMPUTES = (ComputeOp.OPERATION_NAME, ScanOp.OPERATION_NAME, ScatterOp.OPERATION_NAME)
+ENCODED = "encoded"  # tensors that say of themselves what nobody here knows
 TORCH = "torch"  # beside what a pass can take: values of the torch dialect
 STAGE_NAMES = {
     EITHER: "the stages after the torch stage, whose values are tensors or buffers",
@@ -98,6 +100,11 @@ def require(stage: Pass, module: ir.Module, known: dict[ir.Attribute, list[str]]
             kinds = known[signature] = [*dict.fromkeys(map(_kind, types))]
         if any(kinds) and not is_extern(function) and not len(function.regions[0].blocks):
             raise _undefined(function)  # its calls are nothing that a pass could take, of whatever functions
+        if ENCODED in kinds:
+            raise UserError(
+                f"'{stage.name}' takes tensors with no encoding but #bascule.layout: @{function.attributes['sym_name'].value} has others",
+                location=source_of(function.location),
+            )
         if any(kinds) and len(function.regions[0].blocks) > 1:
             first = function.regions[0].blocks[0]
             raise UserError(
@@ -121,6 +128,8 @@ def _types(type_: ir.FunctionType) -> Iterator[ir.Type]:
 def _kind(type_: ir.Type) -> str:
     """The kind of a value, by its type; empty for those that are at every stage."""
     if isinstance(type_, ir.MemRefType | ir.RankedTensorType):
+        if isinstance(type_, ir.RankedTensorType) and not isinstance(type_.encoding, LayoutAttr | None):
+            return ENCODED
         return BUFFERS if isinstance(type_, ir.MemRefType) else VALUES
     return TORCH if str(type_).startswith("!torch.") else ""
 

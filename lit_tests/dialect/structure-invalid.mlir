@@ -100,3 +100,16 @@ func.func private @made(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // expected-error @+1 {{PyTorch has no operator 'x', which the ATen function @out stands for}}
 func.func private @out(tensor<4xf32>) -> tensor<4xf32> attributes {bascule.extern = "aten.sin.default", bascule.out = "x", bascule.arguments = [#bascule.operand<0>], bascule.results = array<i64: 0>}
+
+// -----
+
+func.func private @second(%x: memref<4xf32>) {
+  // expected-error @+1 {{@second has 2 blocks}}
+  cf.br ^after
+^after:
+  "bascule.kernel"() ({
+  ^bb0(%i: index):
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (4)>} : () -> ()
+  return
+}

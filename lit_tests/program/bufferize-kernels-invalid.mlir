@@ -28,3 +28,10 @@ func.func @scattered(%x: tensor<16xf32>) -> tensor<16xf32> attributes {bascule.g
   %0 = "bascule.view"(%x) {map = affine_map<(d0) -> ((d0 mod 4) * 5)>, shape = affine_map<() -> (16)>} : (tensor<16xf32>) -> tensor<16xf32>
   return %0 : tensor<16xf32>
 }
+
+// -----
+
+// CHECK: error: 'bufferize-kernels' takes tensors with no encoding but #bascule.layout: @encoded has others
+func.func @encoded(%x: tensor<4xf32, "rows">) {
+  return
+}
