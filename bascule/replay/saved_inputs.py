@@ -62,9 +62,16 @@ def read_inputs(file: str) -> list[torch.Tensor | int]:
         hint = "a dump of torch.compile writes inputs.json or inputs.pt; a list of tensors and integers, saved by torch.save, is one too"
         said = next(iter(str(error).splitlines()), "")  # torch.load goes on for a page
         raise UserError(f"has no inputs: {type(error).__name__}: {said}", location=file, hint=hint) from error
-    if not isinstance(values, list | tuple) or not all(isinstance(x, torch.Tensor | int) for x in values):
-        raise UserError("has something else than a list of tensors and integers", location=file)
+    if not isinstance(values, list | tuple) or not all(map(_is_input, values)):
+        hint = "tensors are dense, and in memory; integers have 64 bits"
+        raise UserError("has something else than a list of tensors and integers", location=file, hint=hint)
     return [value.detach() if isinstance(value, torch.Tensor) else value for value in values]
+
+
+def _is_input(value: object) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.layout == torch.strided and not value.is_meta
+    return isinstance(value, int) and -(1 << 63) <= value < 1 << 63
 
 
 def on_the_cpu(value: torch.Tensor) -> torch.Tensor:

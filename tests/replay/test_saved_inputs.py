@@ -71,3 +71,12 @@ def test_inputs_that_do_not_fit_the_function_are_refused(dumped, tmp_path, capsy
     path = write_inputs(tmp_path, [torch.randn(2)], "values")
     assert run.main([str(next(folder.glob("*-plan-memory.mlir"))), "--inputs", str(path)]) == 1
     assert "arguments, got 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "values", [[torch.ones(3).to_sparse()], [torch.ones(3, device="meta")], [1 << 70], [2.5], [None], {"x": 1}]
+)
+def test_what_no_graph_takes_is_refused_by_the_file(tmp_path, values):
+    torch.save(values, tmp_path / "inputs.pt")
+    with pytest.raises(UserError, match=r"inputs\.pt: has something else"):
+        read_inputs(str(tmp_path / "inputs.pt"))
