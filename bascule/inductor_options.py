@@ -9,6 +9,8 @@ from functools import cache
 from operator import attrgetter
 from typing import Any
 
+import torch
+
 from .errors import UserError
 
 # Settings of Inductor's `config` -> what they mean, where they are on.
@@ -80,14 +82,20 @@ INSTEAD = {
     "save_args": "the backend 'bascule_dump' with options={'data': True} writes graphs and their inputs down",
     "fallback_by_default": "operators are compiled where there is a rule for them",
     "selective_decompose": "the decompositions are those of this compiler",
+    "deterministic": "torch.use_deterministic_algorithms(True) is followed",
 }
 
 
 def warn_about_settings(followed: set[str]) -> None:
     """Warns of each setting that is not as by default and not followed; `followed`: the names of those that are options here."""
     for name in _changed():
-        if name not in followed and name not in FOLLOWED:
+        if name not in followed and name not in FOLLOWED and not _is_torchs(name):
             _warn_of_setting(name)
+
+
+def _is_torchs(name: str) -> bool:
+    """Whether a function of PyTorch's that is followed has changed the setting `name`, beside its own."""
+    return name == "deterministic" and torch.are_deterministic_algorithms_enabled()
 
 
 def _changed() -> Iterator[str]:

@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from bascule.lowering.triton.compile.compilation import compile_kernels
 from bascule.lowering.triton.compile.kernel_cache import key_of
 from bascule.lowering.triton.compile.programs import lower_kernels
@@ -17,6 +19,7 @@ from ..dialect.interpreter.launch import parameters_of
 from ..dialect.interrupts import pass_on
 from ..dialect.ir.builders import symbols_of
 from ..dialect.ir.functions import functions, kernel_op
+from ..dialect.ir.regions import ops_in
 from ..dialect.ir.shapes import constant
 from ..dialect.mlir import ir
 from ..dialect.scheduling.gpu.tuned_products import has_tuned_product
@@ -24,9 +27,10 @@ from ..dialect.scheduling.tuning.neighbours import Neighbour, is_in_segments, ne
 from ..reporting.compile_record import Record, log
 from ..reporting.module_summary import TUNED
 from ..targets.kernel_images import image_of, kernel_cache
-from .session import KERNELS, Session
+from .session import DETERMINISTIC, KERNELS, Session
 
 TOGETHER = 16  # kernels whose schedules are compiled at once
+ORDERED = ("bascule.reduce", "bascule.scan")  # a schedule says in which order these add
 GAIN = 0.98  # of the time of the schedule as decided: what a neighbour has to beat, for measurements vary
 
 
@@ -165,6 +169,8 @@ def _refusal(function: ir.Operation, kernel: ir.Operation) -> str | None:
         return "not measured: its sizes are dynamic"
     if is_in_segments(kernel):
         return "not measured: numbers that it is given say what there is to do"
+    if torch.are_deterministic_algorithms_enabled() and any(op.name in ORDERED for op in ops_in(kernel)):
+        return f"not measured: {DETERMINISTIC}"
     if has_tuned_product(kernel.regions[0].blocks[0]):
         return "as its product was beside ATen's call, see the remark"
     return None

@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import torch
+
 from bascule.lowering.triton.compile.kernel_cache import key_of
 from bascule.runtime.kernels.benchmarking import HOPELESS
 
@@ -38,7 +40,7 @@ from ..reporting.compile_record import Record, log
 from ..targets.base import Target
 from . import programs
 from .product_programs import CALLS, NotMeasured, ProductPrograms, shape_of
-from .session import PRODUCTS, Session
+from .session import DETERMINISTIC, PRODUCTS, Session
 
 GAIN = 0.98  # of the time of the calls: what a kernel has to beat, for measurements vary
 TOLD = 3  # kernels, the fastest ones, whose times a remark has
@@ -53,6 +55,9 @@ def product_tuner(target: Target, record: Record, measure: Measure = programs.be
     """The observers of a pipeline that choose products before `expand-products` runs: none without a GPU, or without the option."""
     device = target.index
     if not record.options.max_autotune or target.name != "cuda" or device is None:
+        return []
+    if torch.are_deterministic_algorithms_enabled():
+        record.untuned = f"of products: {DETERMINISTIC}"
         return []
 
     def observe(when: str, stage: object, module: ir.Module) -> None:

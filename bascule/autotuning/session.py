@@ -15,6 +15,8 @@ from ..reporting.compile_record import Record
 
 PRODUCTS, KERNELS = STAGES = ("autotune products", "autotune")  # the stages of a compile that measure
 OPTION = "max_autotune_seconds"
+# Which schedule is fastest differs from run to run, and with it the order of a sum.
+DETERMINISTIC = "deterministic algorithms are asked for"
 
 
 class Session:

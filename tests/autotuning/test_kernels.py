@@ -113,6 +113,19 @@ def test_a_device_without_room_changes_nothing(gpu, monkeypatch):
     assert before == after and "no room" in untuned and told is None
 
 
+def test_no_sum_is_measured_where_deterministic_algorithms_are_asked_for(gpu, monkeypatch):
+    asked = gpu(lambda number: 2.0 if number != 2 else 1.0)
+    torch.use_deterministic_algorithms(True)
+    try:
+        for function in (lambda x: x.sum(-1), lambda x: x.cumsum(-1)):
+            before, after, _, told = tuned(monkeypatch, function, torch.randn(300, 70))
+            assert before == after and "deterministic" in told and not asked
+        tuned(monkeypatch, lambda x: x.exp() + 1, torch.randn(300, 70))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert len(asked) == 1
+
+
 @pytest.mark.parametrize("mode", ["max-autotune", "max-autotune-no-cudagraphs"])
 @pytest.mark.parametrize("target", ["cpu", "interpret"])
 def test_without_a_gpu_it_says_why_nothing_is_measured(target, mode):

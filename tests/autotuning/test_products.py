@@ -286,6 +286,16 @@ def test_when_the_seconds_are_spent_the_rest_stays_calls(gpu):
     assert told.endswith("is chosen by the model: 64x48x80: not measured: the 0 s of max_autotune_seconds were spent")
 
 
+def test_deterministic_algorithms_leave_products_to_the_model(gpu):
+    asked = gpu(kernel_is("kernel 0"))
+    torch.use_deterministic_algorithms(True)
+    try:
+        graph = explained(layer, *matrices(*SIZES))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert not asked and len(graph.aten) == 1
+
+
 def test_the_largest_product_is_measured_first(gpu, monkeypatch):
     from bascule.autotuning import session
 

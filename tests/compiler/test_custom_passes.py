@@ -343,6 +343,18 @@ def test_settings_left_as_they_are_say_nothing():
     assert not _told(nan_asserts=True, deterministic=config.deterministic)
 
 
+def test_deterministic_algorithms_are_followed():
+    """PyTorch sets Inductor's setting beside its own."""
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert not _told()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    if "deterministic" in torch._inductor.config.get_config_copy():
+        (told,) = _told(deterministic=True)
+        assert "torch.use_deterministic_algorithms(True) is followed" in told
+
+
 def test_saved_arguments_are_another_backends():
     (told,) = _told(save_args=True)
     assert "bascule_dump" in told
