@@ -7,8 +7,9 @@ program was compiled for is copied.
 import os
 import re
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -93,6 +94,16 @@ class Program:
             if name not in self._layouts and name not in self._unused:
                 raise KeyError(f"the program has no weight '{name}'")
         return {name: value for name, value in weights.items() if name in self._layouts}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Program":
+        """The same code, with weights of its own."""
+        copy = object.__new__(Program)
+        copy.__dict__ |= self.__dict__
+        copy.weights = deepcopy(self.weights, memo)
+        return copy
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a program is not pickled: each process loads its package by bascule.aot_load(path)")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raises `ValueError` for arguments that the program was not compiled for."""

@@ -1,5 +1,8 @@
 """Inputs of a program compiled ahead of time: dynamic sizes and what is known of them, memory of any kind, captured constants."""
 
+import pickle
+from copy import deepcopy
+
 import pytest
 import torch
 from bascule.runtime.packages.container import PackageError, pack, unpack
@@ -245,3 +248,13 @@ def test_the_largest_of_no_elements(tmp_path, function, refused):
             program(x)
     else:
         torch.testing.assert_close(program(x), module(x))
+
+
+def test_copies_and_pickles(tmp_path):
+    module, program = compiled(tmp_path, lambda m, x: m.linear(x), torch.randn(3, 4))
+    x, copy = torch.randn(3, 4), deepcopy(program)
+    copy.load_weights({"linear.weight": torch.zeros(4, 4)})
+    torch.testing.assert_close(program(x), module(x))
+    torch.testing.assert_close(copy(x), module.linear.bias.expand(3, 4))
+    with pytest.raises(TypeError, match=r"loads its package by bascule\.aot_load"):
+        pickle.dumps(program)
