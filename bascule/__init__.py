@@ -69,6 +69,8 @@ __all__ = list(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version(__name__)
     if name in _PUBLIC:
         if name in _COMPILES:
             import_module(f"{__name__}.compat.versions").check("torch")

@@ -23,7 +23,10 @@ COMPAT = "bascule/compat/"
 # package -> the files (or folder) that may import it
 OWNERS = {"torch_mlir": ("dialect/mlir.py",), "triton": ("lowering/triton",)}
 # files that stand above their folder
-ABOVE = {"bascule/dumped_graphs.py"}  # where old reproducers look for `bascule.entry.run_reproducer`
+ABOVE = {
+    "bascule/__main__.py",  # what `python -m bascule` runs
+    "bascule/dumped_graphs.py",  # where old reproducers look for `bascule.entry.run_reproducer`
+}
 
 # `__init__` -> why it imports: a cache hit, which needs no MLIR, imports those of the folders on its way
 FACES = {

@@ -4,7 +4,6 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 
 from bascule.dialect.tools.command import command
 
@@ -30,7 +29,6 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="SECONDS",
         help=f"how long passes may take (default: {SECONDS})",
     )
-    parser.add_argument("--version", action="version", version=f"bascule-lsp {version('bascule')}")
     return parser.parse_args(argv)
 
 

@@ -2,11 +2,21 @@
 
 import argparse
 import sys
-from typing import NoReturn
+from importlib.metadata import version
+from typing import Any, NoReturn
 
 
 class CommandLine(argparse.ArgumentParser):
-    """A parser that tells a bad command line as the tools tell other errors: a line, a hint, exit status 1."""
+    """A parser that tells a bad command line as the tools tell other errors: a line, a hint, exit status 1. It has `--version`."""
+
+    def __init__(self, **given: Any):
+        super().__init__(**given)
+        self.add_argument(
+            "--version",
+            action="version",
+            version=f"{self.prog.split()[0]} {version('bascule')}",
+            help="print the version and exit",
+        )
 
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: error: {message}\n  hint: {self.prog} -h prints the options", file=sys.stderr)

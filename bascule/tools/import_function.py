@@ -133,3 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"bascule-import: error: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

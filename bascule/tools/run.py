@@ -201,7 +201,7 @@ def run_module(module: ir.Module, arguments: argparse.Namespace) -> int:
 
 @command("bascule-run")
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit status: 0, 1 for a mismatch or an error that was printed, 2 for a bad command line."""
+    """Returns the exit status: 0, 1 for a mismatch or an error that was printed."""
     try:
         return run(_arguments(argv))
     except BrokenPipeError:  # of the standard output
