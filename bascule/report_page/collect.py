@@ -43,6 +43,8 @@ def report(
     """
     if not callable(function):
         raise UserError(f"takes a function or a module, got {function!r}", location="report")
+    if not all(isinstance(more, list | tuple) for more in calls):
+        raise UserError("takes lists or tuples of arguments", location="report, parameter 'calls'")
     name = getattr(function, "__qualname__", type(function).__name__)
     with tempfile.TemporaryDirectory(prefix="bascule-") as folder:
         given = {"dump": folder, **(options or {}), "profiler_mark_wrapper_call": True}

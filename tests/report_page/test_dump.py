@@ -91,6 +91,12 @@ def test_of_a_function_without_a_graph_there_is_no_page(tmp_path, function):
     assert not path.exists()
 
 
+def test_further_calls_are_tuples_of_arguments(tmp_path):
+    x = torch.randn(3, 3)
+    with pytest.raises(bascule.UserError, match="parameter 'calls': takes lists or tuples of arguments"):
+        bascule.report(torch.sin, x, path=tmp_path / "page.html", calls=[x])
+
+
 def test_code_in_a_file_whose_name_is_no_text(tmp_path):
     """Half a character, as Python reads a name that is not UTF-8; and what HTML would read as a tag."""
     names: dict = {}
