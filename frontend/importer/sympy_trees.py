@@ -79,6 +79,8 @@ def tree_for(found: sympy.Basic, affine: Callable[[sympy.Basic], ir.AffineExpr |
         for value, condition in reversed(cases):
             tree = tree_of("select", _operand(condition, affine), _operand(value, affine), tree)
         return tree
+    if isinstance(found, sympy.Symbol):
+        raise UnsupportedError(f"an integer is computed from the float {found}, which data gives")
     name = OPERATORS.get(type(found)) or _BY_NAME.get(type(found).__name__)
     if name is None:
         raise UnsupportedError(f"the number {found} is computed from sizes in a way that is not taken")

@@ -201,6 +201,15 @@ def test_a_check_of_a_number_that_fails():
             compiled(torch.zeros(1), torch.tensor(7))
 
 
+def test_integers_of_a_float_that_data_gives():
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        compiled = torch.compile(lambda x: x * int(x.sum().item() * 10), backend="bascule", fullgraph=True)
+        for x in (torch.rand(5), -torch.rand(5)):
+            torch.testing.assert_close(compiled(x), x * int(x.sum().item() * 10))
+    (cut,) = (cut for cut in counters()["cuts"] if cut.startswith("aten.mul.Tensor"))
+    assert "an integer is computed from the float zuf0, which data gives" in cut
+
+
 def test_an_operator_that_fails_between_parts_names_the_users_line():
     def function(x, n):
         return torch.repeat_interleave(x * 2, n, dim=0) + 1
