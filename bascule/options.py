@@ -235,9 +235,9 @@ class Options:
             )
         if budget <= 0 or (isinstance(budget, float) and not budget <= 1):
             raise UserError(
-                f"takes bytes as a whole number over 0, or a part over 0 and at most 1.0, got {shown(budget)}",
+                f"{TAKES_BYTES}, got {shown(budget)}",
                 location=BUDGET,
-                hint="for example 6 << 30, '6 GiB' or 0.7",
+                hint=BYTES,
             )
         for name, why in BUDGETLESS.items():
             if getattr(self, name):
@@ -271,6 +271,8 @@ _NAMES = {type(None): "None", Callable: "a function", tuple: "names of FX passes
 _NAMES |= {Hooks: "an object of a subclass of bascule.dialect.steering.hooks.Hooks"}
 
 BUDGET = "option 'memory_budget'"
+TAKES_BYTES = "takes bytes as a whole number over 0, or a part over 0 and at most 1.0"
+BYTES = "for example 6 << 30, '6 GiB' or 0.7"
 BUDGET_HOST = "option 'memory_budget_host'"
 # Options that a memory budget does not go with, and why.
 BUDGETLESS = {
@@ -353,6 +355,8 @@ def _as_names(given: Any) -> Any:
 
 def _as_bytes(given: Any) -> Any:
     """A text such as "6 GiB", "512MiB" or "1.5 GB" as bytes; what is no text as it is. Raises `UserError` for another text."""
+    if given is not None and type(given) not in (int, float, str):
+        raise UserError(f"{TAKES_BYTES}, got {shown(given)}", location=BUDGET, hint=BYTES)
     if not isinstance(given, str):
         return given
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b\s*", given, re.IGNORECASE)

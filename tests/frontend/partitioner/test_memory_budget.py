@@ -125,7 +125,8 @@ def test_dropouts_of_the_other_kind():
         (0, "takes bytes as a whole number over 0, or a part over 0 and at most 1.0, got 0"),
         (-0.5, "got -0.5"),
         (float("nan"), "got nan"),
-        (True, "takes int or float or None, got True"),
+        (True, "takes bytes as a whole number over 0, or a part over 0 and at most 1.0, got True"),
+        ([1], "takes bytes as a whole number over 0, or a part over 0 and at most 1.0, got [1]"),
     ],
 )
 def test_what_is_no_budget(budget, told):
