@@ -1,13 +1,15 @@
-"""`scf.while`: a program steps as long as the condition holds at one of its lanes; the others keep what they carry."""
+"""Loops as long as data says: a program steps as long as one of its lanes has steps left; the others keep what they carry."""
 
 from bascule.dialect.mlir import ir
 
 from ..values.atomic_multiply import some
-from ..values.tiles import Tile, shaped, spread
+from ..values.reduction_kinds import REDUCTIONS, reduce_along
+from ..values.tiles import Tile, elementwise, shaped, spread
 from .emitter import RULES, Body, unsupported
 
 
 def repeat(body: Body, op: ir.Operation) -> None:
+    """`scf.while`: steps as long as the condition holds at a lane."""
     b, axes = body.b, body.axes
     if any(isinstance(value.type, ir.IndexType) for value in [*op.operands, *op.results]):
         raise unsupported(op, "a loop that carries an index")
@@ -40,4 +42,40 @@ def repeat(body: Body, op: ir.Operation) -> None:
         body.env[result] = Tile(value, axes)
 
 
-RULES["scf.while"] = repeat
+def count_up(body: Body, op: ir.Operation) -> None:
+    """`scf.for` by ones: as many steps as the longest of a program's lanes has; lanes that have fewer keep what they carry."""
+    b, axes = body.b, body.axes
+    lower, upper, step, *initial = op.operands
+    block = op.regions[0].blocks[0]
+    if b.numbers.get(body.tile(step).value) != 1:
+        raise unsupported(op, "a loop by other steps than ones")
+    first = body.tile(lower)
+    count = elementwise(b, lambda x, y: b.same("arith.subi", x, y), [body.tile(upper), first])
+    mask = body.memory.mask(count.axes)  # what is not at a point has any bounds
+    if mask:
+        count = Tile(b.select(mask[0], count.value, b.constant(count.value.type, 0)), count.axes)
+    longest = count.value
+    for axis in reversed(range(len(count.axes))):
+        (longest,) = reduce_along(b, REDUCTIONS["max"], [longest], axis)
+    zero, one = (b.constant(longest.type, number) for number in (0, 1))
+
+    def one_step(number: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
+        at = elementwise(b, lambda x, y: b.same("arith.addi", x, y), [first, Tile(number)])
+        inside = None
+        if count.axes:
+            inside = elementwise(b, lambda x, y: b.compare("slt", x, y), [Tile(number), count])
+        for argument, tile in zip(block.arguments, [at, *(Tile(value, axes) for value in values)]):
+            body.define(argument, tile)
+        with body.under(inside, True):
+            after = [spread(b, tile, axes) for tile in body.block(block)]
+        if inside is None:
+            return after
+        goes_on = spread(b, inside, axes)
+        return [b.select(goes_on, new, old) for new, old in zip(after, values)]
+
+    last = b.loop((zero, longest, one), [spread(b, body.tile(value), axes) for value in initial], one_step)
+    for result, value in zip(op.results, last):
+        body.define(result, Tile(value, axes))
+
+
+RULES |= {"scf.while": repeat, "scf.for": count_up}

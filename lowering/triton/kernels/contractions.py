@@ -38,7 +38,7 @@ class ContractionWalker(Walker):
             raise unsupported(op, "a schedule for tensor cores of what is no sum of products of rows and columns")
         # Rows and columns: of the domain, or in a walk the domain's rows and the points of the walk.
         self.sides = (self.outside[-3], self.outside[-1]) if len(self.outside) > 2 else self.outside
-        self.factors, self.total = factors, emitter._checked(op, op.results[0].type)
+        self.factors, self.total = factors, emitter.checked(op, op.results[0].type)
         partial = op.attributes[PARTIAL_SUMS].value if PARTIAL_SUMS in op.attributes else 0
         # Triton adds up what a step sums, or nothing apart.
         self.partial = partial if partial >= WHOLE else min(partial, loop.axis.extent)

@@ -27,7 +27,7 @@ from bascule.dialect.ir.types import byte_width
 from bascule.dialect.mlir import ir
 from bascule.dialect.scheduling.gpu.schedule_form import DomainSchedule
 
-from ..body import assertions, random, while_loops  # noqa: F401  (imported for the rules that they register)
+from ..body import accesses, assertions, cheaper_forms, random, while_loops  # noqa: F401  (for the rules that they register)
 from ..body.emitter import unsupported
 from ..body.expressions import ACCESSES, Expr, Expressions, stored
 from ..body.indexing import Indexing

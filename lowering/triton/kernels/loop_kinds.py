@@ -79,7 +79,7 @@ class ReduceWalker(Walker):
         self.kind = op.attributes["kind"].value
         self.reduction: Reduction = REDUCTIONS[self.kind]
         end = end_of(self.block)
-        self.type = emitter._checked(op, end.operands[0].type)
+        self.type = emitter.checked(op, end.operands[0].type)
         self.state: Values = []
         self.apart = False  # the state is one for each point of the loop's axis still
         self.exact = any(emitter.precision.exact(result) for result in op.results)
@@ -199,7 +199,7 @@ class ScanWalker(Walker):
             raise unsupported(op, "a scan of several tiles that are held")
         self.scan = SCANS[kind]
         end = end_of(self.block)
-        self.type = emitter._checked(op, end.operands[0].type)
+        self.type = emitter.checked(op, end.operands[0].type)
 
     def start(self) -> Values:
         return self.scan.start(self.e.b, self.type, self.e.ix.type, self._carried)

@@ -3,7 +3,8 @@
 import pytest
 import torch
 from bascule.frontend.graph_split.flex_attention import Change, attention, gradients
-from bascule.lowering.triton.body.emitter import Body
+from bascule.lowering.triton.body import cheaper_forms, emitter
+from bascule.lowering.triton.body.emitter import FORMS
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
@@ -101,8 +102,10 @@ def test_few_rows_over_keys_in_parts(size, rows, shared, mask, monkeypatch):
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 def test_distances_are_converted_by_rows_and_by_columns(monkeypatch):
     """Not element by element, where floats have all integers so far."""
-    apart, plain = [], Body._converted
-    monkeypatch.setattr(Body, "_converted", lambda self, *args: apart.append(plain(self, *args)) or apart[-1])
+    apart, plain = [], cheaper_forms.converted
+    watched = [lambda *args: apart.append(plain(*args)) or apart[-1], *FORMS[1:]]
+    assert FORMS[0] is plain
+    monkeypatch.setattr(emitter, "FORMS", watched)
     for factor, taken in ((1, True), (1 << 20, False)):
         apart.clear()
         found, wanted, _ = forward(
