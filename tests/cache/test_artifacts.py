@@ -17,6 +17,7 @@ import bascule
 from bascule.cache import artifacts
 from bascule.cache.artifacts import GraphArtifact, KernelArtifact, ScheduleArtifact, TraceArtifact
 from bascule.cache.disk.signing import key_of, signed
+from bascule.cache.stores import recorded as recorded_entries
 from bascule.cache.stores.backed_store import store_of
 from bascule.cache.stores.recorded import TYPES
 from bascule.errors import CacheWarning
@@ -199,9 +200,14 @@ def test_a_secret_that_can_be_guessed_signs_nothing(folder, monkeypatch):
     monkeypatch.setenv("BASCULE_CACHE_KEY", "secret")
     with pytest.warns(CacheWarning, match="fewer than 32 characters"):
         GraphArtifact(*made["graphs"]).populate_cache()
-    with CacheArtifactManager.with_fresh_cache():
+    recorded_entries._warn.cache_clear()
+    with (
+        CacheArtifactManager.with_fresh_cache(),
+        pytest.warns(CacheWarning, match="save_cache_artifacts has nothing of Bascule's: .* fewer than 32") as told,
+    ):
         run(gated, x, w)
         assert not CacheArtifactManager._new_cache_artifacts
+    assert sum("save_cache_artifacts" in str(one.message) for one in told) == 1
 
 
 @pytest.mark.parametrize("key", ["../../outside", "ab/../../../outside", "/outside", "", "..", "a\0b"])

@@ -122,7 +122,7 @@ class RemoteCache:
 
     def _failed(self, doing: str, error: Exception) -> None:
         """Counts, has a warning the first time, and leaves the server alone for a while; what cannot be written may be read all the same."""
-        text = " ".join(str(error).split()).replace(self.settings.address, self.settings.shown)
+        text = " ".join(str(error).split()).rstrip(".").replace(self.settings.address, self.settings.shown)
         reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
         late = isinstance(error, TimeoutError) or "timeout" in text.lower() or "timed out" in text.lower()
         count("cache", "remote time-out" if late else f"remote failed: {reason}")

@@ -79,6 +79,6 @@ def _number(variable: str, default: float, text: str) -> float:
     if re.fullmatch(r"\d{1,15}(\.\d{1,15})?", text) and (number := float(text)) > 0 and number >= least:
         return number
     warnings.warn(
-        f"${variable} is '{text:.50}', which is no number {bound}: {default:g} it is", CacheWarning, stacklevel=2
+        f"${variable} is '{text:.50}', which is no number {bound}: {default:.0f} it is", CacheWarning, stacklevel=2
     )
     return default

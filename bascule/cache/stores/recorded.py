@@ -1,10 +1,13 @@
 """Entries that this process used are recorded for `torch.compiler.save_cache_artifacts`, signed: `bascule/cache/artifacts.py` loads them."""
 
 import os
+import warnings
+from functools import cache
 from hashlib import sha256
 
 from ...compat.inductor.cache_artifacts import CacheArtifactManager
 from ...dialect.interrupts import tolerating
+from ...errors import CacheWarning
 from ..disk.files import Refused
 from ..disk.signing import signed
 from ..disk.store import Store
@@ -23,11 +26,23 @@ TYPES = {
 
 def record(store: Store | MemoryStore, key: str, content: bytes) -> None:
     """Notes that this process used an entry of `store`."""
-    with tolerating(
-        OSError, Refused
-    ):  # the store has told of a key that it cannot read, `artifacts.py` tells of a secret
-        entry = signed(artifact_key(store), store.name(key), content)
+    with tolerating(OSError):  # the store has told of a key that it cannot read
+        try:
+            entry = signed(artifact_key(store), store.name(key), content)
+        except Refused as reason:
+            if os.environ.get(KEY_VARIABLE):  # else entries are in memory, whose store has no key
+                _warn(str(reason))
+            return
         CacheArtifactManager.record_artifact(TYPES[store.kind], key, entry)
+
+
+@cache
+def _warn(reason: str) -> None:
+    warnings.warn(
+        f"torch.compiler.save_cache_artifacts has nothing of Bascule's: {reason}. It signs what is carried to another machine",
+        CacheWarning,
+        stacklevel=3,
+    )
 
 
 def artifact_key(store: Store | MemoryStore) -> bytes:
