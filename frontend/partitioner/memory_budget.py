@@ -311,6 +311,9 @@ class Search(Generic[Plans]):
     def _least_for(self, budget: int) -> Choice:
         """A choice with about the lowest peak: found quickly, where that is far over `budget`."""
         quick = self._least(FINER_SECONDS)
+        # Of a small step what is computed again holds more than it saves.
+        if self.usual_peak.bytes < self.peak_of(quick).bytes:
+            quick = min(quick, self.usual, key=lambda each: self.peak_of(each).bytes)
         far = self.peak_of(quick).bytes > (1 + FAR) * budget
         return quick if far else min(quick, self.least, key=lambda each: self.peak_of(each).bytes)
 

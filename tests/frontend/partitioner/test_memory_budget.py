@@ -93,6 +93,17 @@ def test_what_is_far_from_possible_is_refused_after_a_plan_or_two(monkeypatch):
     assert int(re.search(r"\((\d+) bytes\) at least", str(raised.value))[1]) == min(each.bytes for each in planned)
 
 
+@pytest.mark.parametrize("part", [0.5, 0.95])
+def test_no_more_is_named_than_a_step_needs_without_a_budget(part):
+    """Of a step so small that what computes again holds more than it saves."""
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 4))
+    x = torch.randn(8, 16)
+    needed = bascule.memory(lambda x: model(x).sum(), x).steps[0].least
+    step = torch.compile(lambda x: model(x).sum(), backend="bascule", options={"memory_budget": part})
+    with pytest.raises(UserError, match=rf"this step needs .* \({needed} bytes\) at least"):
+        step(x)
+
+
 def test_min_cut_stays_where_it_keeps_the_budget(without):
     run = Run("1 GiB")
     assert run.peak <= without.peak
