@@ -75,7 +75,7 @@ def _per_dim(values: Sequence[int], rank: int) -> list[int]:
 def _firsts(
     graph: Graph, like: Node, windows: Sequence[Window], steps: Sequence[int], dtype: torch.dtype
 ) -> list[Node]:
-    """What each pooled dimension adds to the positions at which windows begin: of sizes that broadcast to those of the result."""
+    """The terms of the positions at which windows begin, one a pooled dimension: of sizes that broadcast to those of the result."""
     device = like.meta["val"].device
     made = []
     for k, ((count, _, stride, padding), step) in enumerate(zip(windows, steps)):

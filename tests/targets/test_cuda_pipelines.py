@@ -65,7 +65,7 @@ def pooled(x):
 
 
 def test_windows_have_an_axis_of_their_own_beside_the_lanes():
-    """What depends on a place alone is computed once for all channels, in indices of 32 bits: no position is larger than there are elements."""
+    """A place's part is computed once for all channels, in indices of 32 bits: no position is larger than there are elements."""
     with FakeTensorMode():
         x = torch.empty(8, 64, 112, 112, dtype=HALF, device="cuda").to(memory_format=torch.channels_last)
         text = run(pooled, [x])
