@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ..ir import builders
 from ..ir.attribute_names import OPERATORS
+from ..ir.attributes import literal
 from ..ir.functions import SHAPE, SHAPES
 from ..ir.locations import operators_of
 from ..ir.regions import ops_in
@@ -186,17 +187,9 @@ def _take_elements(kernel: ir.Operation, block: ir.Block) -> None:
 def _element(op: ir.Operation) -> tuple[int, ...] | None:
     """The place that `op` reads, if it is a constant one that there is for certain: a condition around may know that there is none."""
     source, *indices = op.operands
-    known = [number for index in indices if (number := _constant(index)) is not None]
+    known = [int(number) for index in indices if (number := literal(index)) is not None]
     inside = source.type.has_static_shape and all(0 <= at < size for at, size in zip(known, source.type.shape))
     return tuple(known) if inside and len(known) == len(indices) else None
-
-
-def _constant(index: ir.Value) -> int | None:
-    """The value of a constant index, else None."""
-    owner = index.owner
-    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
-        return None
-    return owner.attributes["value"].value
 
 
 def _scalars(graph: ir.Operation) -> dict[ir.Value, ir.Operation]:

@@ -9,6 +9,12 @@ def i64(value: int) -> ir.IntegerAttr:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
+def literal(value: ir.Value) -> int | float | None:
+    """The number that an `arith.constant` gives; None for another value."""
+    op = value.owner
+    return None if isinstance(op, ir.Block) or op.name != "arith.constant" else op.attributes["value"].value
+
+
 def value_of(holder: ir.OpAttributeMap | ir.DictAttr, name: str) -> ir.Attribute | None:
     """The attribute `name`; None for one that the bindings have no class for (`array<ui8: 1>`). Iterating over a dictionary that has one ends
     the process."""

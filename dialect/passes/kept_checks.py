@@ -7,6 +7,7 @@ assertion looks for the end that the dimension has. A cast of two operands to on
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ..ir.attributes import literal
 from ..ir.functions import CHECKED
 from ..ir.regions import ops_named
 from ..mlir import ir
@@ -49,14 +50,9 @@ def _replaced(op: ir.Operation, name: str) -> None:
 
 def _settled(op: ir.Operation) -> bool:
     """Replaces a clamp that leaves a constant as it is."""
-    x, end = (_number(value) for value in op.operands)
+    x, end = (literal(value) for value in op.operands)
     if x is None or end is None or not (x >= end if op.attributes[_CLAMP].value in _LOWER.values() else x <= end):
         return False
     op.results[0].replace_all_uses_with(op.operands[0])
     op.erase()
     return True
-
-
-def _number(value: ir.Value) -> int | float | None:
-    owner = value.owner
-    return None if isinstance(owner, ir.Block) or owner.name != "arith.constant" else owner.attributes["value"].value

@@ -29,9 +29,9 @@ def refusal_of(c: Conversion, arguments: Sequence[Any]) -> str | None:
     named = {p.name: value for value, p in zip(given, operator._schema.arguments) if p.kwarg_only}
     try:
         made = operator(*positional, **named)
-    except NotImplementedError:
+    except NotImplementedError:  # of an operator without a function for meta tensors, which tells nothing
         return None
-    except Exception as error:  # is the refusal
+    except Exception as error:  # the refusal: of any type, as eager raises it
         pass_on(error)
         return f"eager refuses it: {str(error).splitlines()[0]}"
     for value, type_ in zip(made if isinstance(made, list | tuple) else [made], c.results):

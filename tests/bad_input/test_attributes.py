@@ -13,21 +13,11 @@ from bascule.dialect.tools.parsing import chunks, parse
 
 from bascule.errors import UserError
 from bascule.pipelines import DEFAULT
+from tests.dialect.attribute_texts import TEXTS
 
 LIT = Path(__file__).parents[2] / "lit_tests"
 UNREADABLE = "array<ui8: 1>"  # which MLIR's Python bindings have no class for: it stands in text alone
-KINDS = (
-    "unit",
-    '"x"',
-    "-1 : i64",
-    "[]",
-    '[1, "x", unit]',
-    "{}",
-    "array<i64: 0, 9>",
-    UNREADABLE,
-    "affine_map<(d0)[s3] -> (d0 * s3)>",
-    "@f",
-)
+KINDS = (*TEXTS, UNREADABLE, "@f")
 KEPT = (
     "sym_name",
     "function_type",

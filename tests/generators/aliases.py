@@ -148,19 +148,26 @@ class Program:
 
 
 def draw(random: Random) -> Program:
+    def step(a: str, b: str) -> tuple[str, bool]:
+        kind = random.random()
+        texts = WRITES if kind < 0.45 else VIEWS if kind < 0.8 else NEW
+        return random.choice(texts).format(a=a, b=b), texts is not WRITES
+
+    return draw_of_steps(Program, random, step)
+
+
+def draw_of_steps(made: type[Program], random: Random, step: Callable[[str, str], tuple[str, bool]]) -> Program:
+    """A program that runs, of steps on two of its tensors: each a text, and whether it gives one more."""
     while True:
         inputs = tuple(random.choices(INPUTS, k=random.randint(1, 3)))
         names, body = [f"x{i}" for i in range(len(inputs))], []
         for number in range(random.randint(1, 6)):
             a, b = random.choice(names), random.choice(names)
-            kind = random.random()
-            if kind < 0.45:
-                body.append(random.choice(WRITES).format(a=a, b=b))
-                continue
-            body.append(f"v{number} = {random.choice(VIEWS if kind < 0.8 else NEW).format(a=a, b=b)}")
-            names.append(f"v{number}")
+            text, gives = step(a, b)
+            body.append(f"v{number} = {text}" if gives else text)
+            names += [f"v{number}"] if gives else []
         returned = tuple(random.sample(names, random.randint(1, min(3, len(names)))))
-        program = Program(inputs, tuple(body), returned, random.random() < 0.3, random.random() < 0.3)
+        program = made(inputs, tuple(body), returned, random.random() < 0.3, random.random() < 0.3)
         if program.runs():
             return program
 

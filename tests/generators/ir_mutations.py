@@ -11,6 +11,7 @@ from bascule.dialect.ir.functions import functions
 from bascule.dialect.ir.regions import ops_in
 from bascule.dialect.mlir import ir
 
+from tests.dialect.attribute_texts import TEXTS
 from tests.generators.foreign_ops import foreign, visible
 
 Mutation = Callable[[str, Random], str | None]
@@ -21,17 +22,8 @@ MARKS = tuple(
     for name in ["ordered", "fused", "inlined", "tail", "arena", "checked", "stored", "cast", "tuned_product"]
 )
 KINDS = (
-    "unit",
-    '"x"',
-    "-1 : i64",
-    "[]",
-    '[1, "x", unit]',
-    "{}",
-    "array<i64: 0, 9>",
-    "affine_map<(d0)[s3] -> (d0 * s3)>",
+    *TEXTS,
     "@main",
-)
-KINDS += (
     "true",
     "1.5 : f32",
     "dense<1> : tensor<4xi64>",

@@ -76,20 +76,12 @@ class Program(aliases.Program):
 
 
 def draw(random: Random) -> Program:
-    while True:
-        inputs = tuple(random.choices(aliases.INPUTS, k=random.randint(1, 3)))
-        names, body = [f"x{i}" for i in range(len(inputs))], []
-        for number in range(random.randint(1, 6)):
-            a, b = random.choice(names), random.choice(names)
-            kind = random.random()
-            if kind < 0.55:
-                line = OPERATORS + random.choice(CALLS) if kind < 0.4 else random.choice(aliases.WRITES)
-                body.append(line.format(a=a, b=b))
-                continue
-            made = OPERATORS + random.choice(RESULTS) if kind < 0.65 else random.choice(aliases.VIEWS + aliases.NEW)
-            body.append(f"v{number} = {made.format(a=a, b=b)}")
-            names.append(f"v{number}")
-        returned = tuple(random.sample(names, random.randint(1, min(3, len(names)))))
-        program = Program(inputs, tuple(body), returned, random.random() < 0.3, random.random() < 0.3)
-        if program.runs():
-            return program
+    def step(a: str, b: str) -> tuple[str, bool]:
+        kind = random.random()
+        if kind < 0.55:
+            text = OPERATORS + random.choice(CALLS) if kind < 0.4 else random.choice(aliases.WRITES)
+        else:
+            text = OPERATORS + random.choice(RESULTS) if kind < 0.65 else random.choice(aliases.VIEWS + aliases.NEW)
+        return text.format(a=a, b=b), kind >= 0.55
+
+    return aliases.draw_of_steps(Program, random, step)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 
+from ...ir.attributes import literal
 from ...ir.shapes import constant, expr, layout_of, shape_of, symbol_count
 from ...mlir import ir
 from ..affine.affine_forms import Atoms, from_expr, to_expr
@@ -41,10 +42,7 @@ def reach_of(kernel: ir.Operation, indexing: Indexing) -> Reach | None:
 def _bounds(op: ir.Operation, indexing: Indexing) -> Iterator[ir.AffineExpr | None]:
     """Of everything in `op`, a kernel or what is inside of one."""
     if "ranges" in op.attributes and (op.name in LOOPS or op.name == "bascule.kernel"):
-        points = expr(1)
-        for size in sizes_of(op):
-            points = expr(points * size)
-        yield points
+        yield _points(op)
     if op.name in ACCESSES:
         first = ACCESSES[op.name]
         buffer, *indices = list(op.operands)[first - 1 :]
@@ -66,6 +64,10 @@ def _bounds(op: ir.Operation, indexing: Indexing) -> Iterator[ir.AffineExpr | No
         for block in region.blocks:
             for view in block.operations:
                 yield from _bounds(view.operation, indexing)
+
+
+def _points(loop: ir.Operation) -> ir.AffineExpr:
+    return reduce(lambda points, size: expr(points * size), sizes_of(loop), expr(1))
 
 
 def _span(buffer: ir.Value, layout: ir.AffineMap) -> ir.AffineExpr | None:
@@ -93,18 +95,13 @@ def _computed(value: ir.Value) -> ir.AffineExpr | None:
     if op.name == "arith.index_cast" and not isinstance(op.operands[0].owner, ir.Block):
         loop = op.operands[0].owner
         if "kind" in loop.attributes and loop.attributes["kind"].value in POSITIONS:
-            return reduce(lambda points, size: expr(points * size), sizes_of(loop), expr(1))
+            return _points(loop)
     if op.name == "arith.minsi":
-        most = [number for operand in op.operands if (number := _constant(operand)) is not None]
+        most = next((number for operand in op.operands if (number := literal(operand)) is not None), -1)
         least = [operand.owner for operand in op.operands if not isinstance(operand.owner, ir.Block)]
-        if most and any(_constant(x) == 0 for each in least if each.name == "arith.maxsi" for x in each.operands):
-            return expr(max(0, *most) + 1)
+        if most >= 0 and any(literal(x) == 0 for each in least if each.name == "arith.maxsi" for x in each.operands):
+            return expr(most + 1)
     return None
-
-
-def _constant(value: ir.Value) -> int | None:
-    op = value.owner
-    return None if isinstance(op, ir.Block) or op.name != "arith.constant" else op.attributes["value"].value
 
 
 def _divided(index: Index, indexing: Indexing) -> Iterator[ir.AffineExpr | None]:

@@ -7,6 +7,7 @@ from ...analysis.bodies.body_summary import Body
 from ...analysis.memory.buffers import ALIASES
 from ...fusion.joined_products import readers_of
 from ...ir import builders
+from ...ir.attributes import literal
 from ...ir.memory_ops import WHOLE
 from ...ir.regions import op_in
 from ...ir.shapes import constant, expr, shape_of
@@ -88,7 +89,7 @@ def pieces_of(compute: ir.Operation) -> Pieces | None:
     half = sizes[1] // 2
     row, column = block.arguments
     predicate = compared.attributes["predicate"].value == arith.CmpIPredicate.slt
-    at_half = compared.operands[0] == column and _number(compared.operands[1]) == half
+    at_half = compared.operands[0] == column and literal(compared.operands[1]) == half
     whole = end.operands[0] == chosen.results[0] and chosen.operands[0] == compared.results[0]
     reads = [_read(region, row, column, first) for region, first in zip(chosen.regions, (0, half))]
     first, second = reads
@@ -116,11 +117,6 @@ def _read(region: ir.Region, row: ir.Value, column: ir.Value, first: int) -> ir.
         return None
     before = ir.AffineMap.get(1, 0, [ir.AffineExpr.get_dim(0) - first])
     return source if made.attributes["map"].value == before else None
-
-
-def _number(index: ir.Value) -> int | None:
-    made = index.owner
-    return None if isinstance(made, ir.Block) or made.name != "arith.constant" else made.attributes["value"].value
 
 
 def laid(type_: ir.RankedTensorType, sources: Sequence[ir.Value]) -> ir.Value:

@@ -140,6 +140,11 @@ class Domain:
         """Bytes that the access which touches most does."""
         return max(map(self.bytes, self.accesses), default=0)
 
+    @cached_property
+    def narrowest(self) -> int:
+        """Bytes of the narrowest elements of which an eighth of what the heaviest access touches is accessed, at least; 4 if none is."""
+        return min((a.width for a in self.accesses if self.bytes(a) * 8 >= self.heaviest), default=4)
+
     def plan(
         self, steps: dict[Node, int], held: Collection[Node] = (), *, together: bool = False
     ) -> list[LoopSchedule]:

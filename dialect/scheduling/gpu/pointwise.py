@@ -44,8 +44,7 @@ def flat(domain: Domain, kind: str, order: list[int], threads: int = FLAT, each:
 
 def _each(domain: Domain) -> int:
     """Elements of a thread that make 16 bytes of the narrowest ones."""
-    widths = [access.width for access in domain.accesses if domain.bytes(access) * 8 >= domain.heaviest]
-    return min(16, max(8, VECTOR // min(widths, default=4)))
+    return min(16, max(8, VECTOR // domain.narrowest))
 
 
 def _has(domain: Domain, loop: str) -> bool:

@@ -44,11 +44,9 @@ def apart(domain: Domain, kind: str, order: Sequence[int]) -> DomainPlan | None:
     accessed. None where lanes are few, or many programs' would have no work."""
     if len(domain.runs(order)) < 2:
         return None
-    widths = [access.width for access in domain.accesses if domain.bytes(access) * 8 >= domain.heaviest]
-    each = _each(len(domain.inner), min(widths, default=4))
-    lanes = domain.run_size(_lanes(domain, order, each))
-    wide = _wide(lanes, THREADS)
-    return _short(domain, kind, order, each) if wide >= max(WARP, each) and waste(lanes, wide) <= WASTE else None
+    each = _each(len(domain.inner), domain.narrowest)
+    wide = _wide(domain.run_size(_lanes(domain, order, each)), THREADS)
+    return _short(domain, kind, order, each) if wide >= max(WARP, each) else None
 
 
 def _short(domain: Domain, kind: str, order: Sequence[int], each: int) -> DomainPlan:
