@@ -45,6 +45,9 @@ def main() -> None:
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--compilers", default=",".join(COMPILERS))
+    parser.add_argument(
+        "--uneven", help="compilers that take steps of other sizes too, after those that are timed; all, unless given"
+    )
     parser.add_argument("--steps", type=int, default=20, help="that are measured")
     parser.add_argument("--tiny", action="store_true", help="models of two small layers")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu")
@@ -56,25 +59,32 @@ def main() -> None:
         dist.init_process_group("nccl", device_id=torch.device("cuda", int(os.environ["LOCAL_RANK"])))
     else:
         dist.init_process_group("gloo")
-    rows = []
+    rows: list[dict[str, Any]] = []
+    compilers = arguments.compilers.split(",")
+    uneven = (arguments.uneven or arguments.compilers).split(",")
     for model in arguments.models.split(","):
         size = TINY if arguments.tiny else SIZES[model]
         for way in arguments.ways.split(","):
             row: dict[str, Any] = {"case": f"{model}, {way}", "ranks": dist.get_world_size()}
-            for compiler in arguments.compilers.split(","):
-                row[compiler] = measured(model, size, way, compiler, arguments.device, arguments.steps)
+            for compiler in compilers:
+                others = UNEVEN if compiler in uneven else 0
+                row[compiler] = measured(model, size, way, compiler, arguments.device, arguments.steps, others)
                 _compare(row, compiler, size)
                 if rank == 0:
                     print(f"{row['case']}: {compiler}: {row[compiler]}", flush=True)
             rows.append(row)
+            if rank == 0:  # what is measured stays, if a later way does not end
+                measure.save("ranks", rows, arguments.json, device=arguments.device)
     if rank == 0:
-        _print(rows, arguments.compilers.split(","))
-        measure.save("ranks", rows, arguments.json, device=arguments.device)
+        _print(rows, compilers)
     dist.destroy_process_group()
 
 
-def measured(model: str, size: Size, way: str, compiler: str, device: str, steps: int) -> dict[str, Any]:
-    """One compiler's numbers on this rank, those of times and memory the largest of all ranks; an error, where it raises one here."""
+def measured(
+    model: str, size: Size, way: str, compiler: str, device: str, steps: int, uneven: int = UNEVEN
+) -> dict[str, Any]:
+    """One compiler's numbers on this rank, those of times and memory the largest of all ranks; an error, where it raises one here. `uneven`
+    steps with batches of other sizes follow those that are timed."""
     from bascule.reporting.counters import counters, reset_counters
 
     torch._dynamo.reset()
@@ -87,7 +97,7 @@ def measured(model: str, size: Size, way: str, compiler: str, device: str, steps
         with _settings(compiler):
             call = WAYS[way](whole, mesh, _compiled(compiler))
             step = _step(call, whole)
-            batches = [_batch(size, way, device, number) for number in range(UNEVEN + 1)]
+            batches = [_batch(size, way, device, number) for number in range(uneven + 1)]
             began = time.perf_counter()
             losses = [step(batches[0])]
             told = {"first_step_s": _most(time.perf_counter() - began, device)}
