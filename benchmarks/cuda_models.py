@@ -45,8 +45,8 @@ def compiled(model: torch.nn.Module, backend: str) -> Any:
             return torch.compile(model, backend="inductor", mode="max-autotune-no-cudagraphs", dynamic=False)
         case "aot_eager":
             return torch.compile(model, backend="aot_eager", dynamic=False)
-    options = {"on_error": "raise", "cudagraphs": backend == "bascule-cudagraphs"}
-    return torch.compile(model, backend="bascule", dynamic=False, options=options)
+    ways = {"bascule": {}, "bascule-cudagraphs": {"cudagraphs": True}, "bascule-tiered": {"tiers": True}}
+    return torch.compile(model, backend="bascule", dynamic=False, options={"on_error": "raise", **ways[backend]})
 
 
 def stepper(case: CudaModelCase, model: torch.nn.Module, call: Callable, backend: str) -> Callable[[], torch.Tensor]:
