@@ -37,6 +37,7 @@ MEASURED = {
     "late_ranks_ms": "late ranks ms",
 }
 PREDICTED = {"communication_ms": "communication predicted", "exposed_ms": "exposed predicted"}
+WITH_HOST = {"communication_ms": "communication with the host", "exposed_ms": "exposed with the host"}
 TOLERANCE = {torch.bfloat16: 2e-2, torch.float32: 1e-4}  # of a loss, relative
 
 
@@ -106,7 +107,9 @@ def measured(
                 print(f"{model}, {way}: {compiler}: timed: {told}", flush=True)
             predicted = dict(counters().get("collectives", {}))  # of what was timed
             one_more = lambda: step(batches[0], read=False)  # noqa: E731
-            whole_step = _predicted(one_more, call) if compiler == "bascule" else one_more()  # all take as many steps
+            whole_step = (
+                _predicted(one_more, call) if compiler == "bascule" else (one_more(), one_more())
+            )  # all take as many
             told["losses"] = losses + [step(batch) for batch in batches[1:]]
     except Exception as error:  # one combination that fails does not end the others, where all ranks fail alike
         return {"error": f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}"}
@@ -135,6 +138,7 @@ def _predicted(step: Callable[[], Any], call: Callable) -> dict[str, Any]:
         "collectives": len(told.order),
         "as_begun": told.is_as_begun,
         **{ms: 1e3 * getattr(told, name) for name, ms in names.items()},
+        "with_host": told.with_host and {f"{name}_ms": 1e3 * value for name, value in vars(told.with_host).items()},
     }
 
 
@@ -263,10 +267,12 @@ def _print(rows: list[dict[str, Any]], compilers: list[str]) -> None:
         for compiler in compilers:
             told = row[compiler]
             numbers = [told.get(key) for key in MEASURED]
-            numbers += [told.get("predicted_step", {}).get(key) for key in PREDICTED]
+            predicted = told.get("predicted_step") or {}
+            numbers += [predicted.get(key) for key in PREDICTED]
+            numbers += [(predicted.get("with_host") or {}).get(key) for key in WITH_HOST]
             shown = ["" if number is None else f"{number:.2f}" for number in numbers]
             table.append([row["case"], compiler, *shown, told.get("error", str(told.get("equal", "")))])
-    names = ["case", "compiler", *MEASURED.values(), *PREDICTED.values(), "equal to eager"]
+    names = ["case", "compiler", *MEASURED.values(), *PREDICTED.values(), *WITH_HOST.values(), "equal to eager"]
     measure.print_table(names, table)
 
 

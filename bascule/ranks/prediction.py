@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -23,8 +24,20 @@ LOCATION = "predict_collectives"
 
 
 @dataclass(frozen=True)
+class WithHost:
+    """Seconds of the same step where nothing is launched before this host did, which takes `host` for a step. `late`: those of the `exposed` in
+    which what computes next was not launched."""
+
+    host: float
+    step: float
+    communication: float
+    exposed: float
+    late: float
+
+
+@dataclass(frozen=True)
 class PredictedCollectives:
-    """Seconds of a step on a GPU whose host is ahead, as simulated.
+    """Seconds of a step on a GPU whose host is ahead, as simulated; and `with_host`, for a step that ran on one.
 
     `way`: who begins collectives beside the compiled graphs. `step`: with the optimizer. `communication`: in which a collective runs; `exposed`:
     those beside which nothing else does; `beside_copies`: those beside which only copies within the memory do. `order`: kinds and bytes of the
@@ -43,6 +56,7 @@ class PredictedCollectives:
     begun: tuple[str, ...] = field(repr=False)
     graphs: int
     operators: int
+    with_host: WithHost | None = None
 
     @property
     def is_as_begun(self) -> bool:
@@ -55,6 +69,11 @@ class PredictedCollectives:
             f"{self.way}: {len(self.order)} collectives, {ms['communication']:.2f} ms of communication, {ms['exposed']:.2f} ms exposed, "
             f"of a step of {ms['step']:.2f} ms, as simulated ({self.graphs} runs of compiled graphs, {self.operators} operators)"
         ]
+        if host := self.with_host:
+            exposed = f"{1e3 * host.exposed:.2f} ms exposed ({1e3 * host.late:.2f} since it is late)"
+            lines.append(
+                f"  with this host, which takes {1e3 * host.host:.2f} ms: {exposed}, of a step of {1e3 * host.step:.2f} ms"
+            )
         if not self.is_as_begun:
             lines.append(
                 f"  NOT AS BEGUN: PyTorch began {_counted(self.begun)}, {_counted(kind for kind, _ in self.order)} are predicted"
@@ -71,13 +90,14 @@ def _counted(kinds: Iterable[str]) -> str:
 
 
 def predict_collectives(step: Callable[[], Any], model: Callable[..., Any]) -> PredictedCollectives:
-    """Runs a step of training once, under a profiler of the host, and predicts its collectives on GPUs with the links of `nvlink.toml`.
+    """Runs a step of training twice, once under a profiler of the host, and predicts its collectives on GPUs with the links of `nvlink.toml`.
 
     `step` takes nothing; it has run twice or more before, so that all is compiled and DDP has its buckets. `model`: what it trains, as DDP or
     `fully_shard` left it. All ranks call this. Raises `UserError` where no compiled graph runs, `UnsupportedError` for what DDP or FSDP2 is
     asked for and the simulator does not know.
     """
     costs = Costs(MACHINE, LINKS)
+    host = _host_seconds(step)
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as found:
         step()
     profiler: Any = found.profiler
@@ -89,7 +109,25 @@ def predict_collectives(step: Callable[[], Any], model: Callable[..., Any]) -> P
     buckets, units = (buckets_of(module), sharded_units(module)) if module is not None else (None, [])
     timeline = Timeline(costs)
     way = play(timeline, told, buckets, units)
-    return _prediction(way, timeline, told)
+    late = None
+    if torch.cuda.is_initialized():  # else the host's time is that of what it computes
+        late = Timeline(costs)
+        play(late, told.with_host(min(1.0, host / told.host_seconds)), buckets, units)
+    return _prediction(way, timeline, told, late and _with_host(late, host))
+
+
+def _host_seconds(step: Callable[[], Any]) -> float:
+    """What the host takes for a step, without a profiler. The GPU is done with the one before."""
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    began = perf_counter()
+    step()
+    return perf_counter() - began
+
+
+def _with_host(timeline: Timeline, host: float) -> WithHost:
+    told = timeline.predicted()
+    return WithHost(host, max(told.step, host), told.communication, told.exposed, told.late)
 
 
 def play(timeline: Timeline, told: ProfiledStep, buckets: Buckets | None, units: list[ShardedUnit]) -> str:
@@ -125,7 +163,7 @@ def play(timeline: Timeline, told: ProfiledStep, buckets: Buckets | None, units:
     return way
 
 
-def _prediction(way: str, timeline: Timeline, told: ProfiledStep) -> PredictedCollectives:
+def _prediction(way: str, timeline: Timeline, told: ProfiledStep, late: WithHost | None) -> PredictedCollectives:
     predicted, starts = timeline.predicted(), timeline.found.starts
     waits = [(starts[number], seconds) for number, seconds in predicted.waited.items() if seconds > LEAST]
     return PredictedCollectives(
@@ -140,4 +178,5 @@ def _prediction(way: str, timeline: Timeline, told: ProfiledStep) -> PredictedCo
         begun=tuple(told.begun),
         graphs=told.graphs,
         operators=told.operators,
+        with_host=late,
     )

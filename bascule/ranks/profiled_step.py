@@ -5,7 +5,7 @@ What the hooks do themselves (copies, collectives) is not taken from the profile
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from math import prod
 from typing import Any
@@ -19,7 +19,7 @@ from ..compat.operators.schemas import OpOverload, is_registered
 from ..dialect.collectives.costs import PRODUCTS, Costs
 from ..dialect.collectives.reducer import Gradient
 from ..dialect.collectives.sharding import At, Hook
-from ..dialect.collectives.timeline import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, Call, Work, call_of
+from ..dialect.collectives.timeline import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, Call, Host, Work, call_of
 from ..errors import UserError
 from ..reporting.graph_summary import calls_named
 
@@ -40,18 +40,36 @@ BYTES = {
     **{"short int": 2, "int": 4, "long int": 8, "long": 8},
 }
 
-Step = Sequence[Call] | Gradient | At
+Step = Sequence[Call | Host] | Gradient | At
 
 
 @dataclass
 class ProfiledStep:
     """A step, in order; how many `graphs` and `operators` run in it. `begun`: the kinds of the collectives that the host began, in order, inside
-    of hooks and graphs too, so far as their kind is known."""
+    of hooks and graphs too, so far as their kind is known. `host`: when the host began each of the `steps` and when it was done, under the
+    profiler, in seconds since the first event; `host_seconds`: until the end of the last."""
 
     steps: list[Step] = field(default_factory=list)
     graphs: int = 0
     operators: int = 0
     begun: list[str] = field(default_factory=list)
+    host: list[tuple[float, float]] = field(default_factory=list)
+    host_seconds: float = 0.0
+
+    def with_host(self, scale: float) -> "ProfiledStep":
+        """The same, launched when the host did, which takes `scale` as long without a profiler. It has as long for each call of a graph."""
+        steps: list[Step] = []
+        for step, (begun, done) in zip(self.steps, self.host, strict=True):
+            if isinstance(step, (Gradient, At)):
+                steps += [[Host(scale * begun)], step]
+                continue
+            each = (done - begun) / max(1, len(step))
+            launched: list[Call | Host] = []
+            calls: Sequence[Call | Host] = step
+            for number, call in enumerate(calls):
+                launched += [Host(scale * (begun + number * each)), call]
+            steps.append(launched)
+        return replace(self, steps=steps)
 
     def split(self) -> tuple[list[Step], list[Step]]:
         """Up to the last hook, and what comes after: the optimizer."""
@@ -64,16 +82,20 @@ def step_of(events: Iterable[Any], costs: Costs) -> ProfiledStep:
     """Of the events of a profile with shapes, `profile.profiler.kineto_results.events()`."""
     found = ProfiledStep()
     inside: dict[int, int] = {}  # thread -> until when it is in something that is taken as one
-    for event in sorted(events, key=lambda each: (each.start_ns(), -each.duration_ns())):
+    ours = [each for each in events if each.device_type().name == "CPU"]
+    ours.sort(key=lambda each: (each.start_ns(), -each.duration_ns()))
+    first = ours[0].start_ns() if ours else 0
+    for event in ours:
         name, thread = event.name(), event.start_thread_id()
-        if event.device_type().name != "CPU":
-            continue
+        begun, done = (1e-9 * (at - first) for at in (event.start_ns(), event.start_ns() + event.duration_ns()))
+        found.host_seconds = max(found.host_seconds, done)
         if name.startswith(COLLECTIVE):
             found.begun += [kind for part, kind in KINDS.items() if part in name.replace("_", "")]
         if event.start_ns() < inside.get(thread, 0):
             continue
         if _take(found, name, event, costs):
             inside[thread] = event.start_ns() + event.duration_ns()
+        found.host += [(begun, done)] * (len(found.steps) - len(found.host))
     return found
 
 

@@ -30,7 +30,8 @@ class Times:
     many times as long a collective takes while something computes. `filling`: by number of an op. `launch`: those of each op before it computes.
     `event`: those of each event that the stream which computes records or waits for, before its next op computes. A collective needs `blocks`
     of the `multiprocessors`. `copies`: of the copy before a collective, by the number of its start. `moves`: the ops that only copy within the
-    memory, which a profiler shows as such, and not as kernels."""
+    memory, which a profiler shows as such, and not as kernels. `host`: when the host launches an op or begins a collective, by number; of others
+    it is ahead."""
 
     ops: Sequence[float]
     collectives: dict[int, float]
@@ -42,6 +43,7 @@ class Times:
     multiprocessors: int = 1
     copies: Mapping[int, float] = field(default_factory=dict)
     moves: Collection[int] = ()
+    host: Mapping[int, float] = field(default_factory=dict)
 
     def overlapped(self) -> dict[int, float]:
         """Of each collective from its first block to its last, beside what computes: a product of the mean, where there are any."""
@@ -54,36 +56,40 @@ class Times:
 class Prediction:
     """Seconds of a run: the `step` as a whole, its parts that compute or copy, those in which a collective runs; `waited`: those in which
     nothing computes since a collective is not done, by the number of its start; `between`: those in which one runs between two ops, and nothing
-    computes either; `beside_moves`: those of the communication beside which there is nothing but a copy within the memory."""
+    computes either; `late`: in which one runs, and what computes next is not launched yet; `beside_moves`: those of the communication beside
+    which there is nothing but a copy within the memory."""
 
     step: float = 0.0
     compute: float = 0.0
     communication: float = 0.0
     waited: dict[int, float] = field(default_factory=dict)
     between: float = 0.0
+    late: float = 0.0
     beside_moves: float = 0.0
 
     @property
     def exposed(self) -> float:
-        return sum(self.waited.values()) + self.between
+        return sum(self.waited.values()) + self.between + self.late
 
 
 def predict(order: Iterable[int], found: Collectives, times: Times) -> Prediction:
     """The run of the ops in `order`. What is on the links when all has computed is communication, and is waited for by nobody."""
     told, links, events = Prediction(), _Links(times), 0
     for number in order:
+        launched = times.host.get(number, 0.0)
         if number in found.starts:
-            links.begun.append(_Begun(number, times.collectives[number], copy=times.copies.get(number, 0.0)))
+            copy = times.copies.get(number, 0.0)
+            links.begun.append(_Begun(number, times.collectives[number], copy=copy, launched=launched))
             events += 1
         elif number in found.waits:
             start = found.waits[number]
             seconds, copied = links.finish(start)
             if seconds:
                 told.waited[start] = told.waited.get(start, 0.0) + seconds
-            told.step += seconds + copied
             told.compute += copied
             events += 1
         elif times.ops[number]:
+            told.late += links.idle(launched)
             launch = min(times.launch, times.ops[number])
             between = launch + events * times.event
             told.between += links.go_on(between)
@@ -91,43 +97,44 @@ def predict(order: Iterable[int], found: Collectives, times: Times) -> Predictio
             computing = links.run(times.ops[number] - launch, times.filling.get(number))
             if number in times.moves:
                 told.beside_moves += links.busy - before
-            told.step += between + computing
             told.compute += launch + computing
             events = 0
+    told.step = links.now
     told.communication = links.busy + sum(each.needed for each in links.begun)
     return told
 
 
 @dataclass
 class _Begun:
-    """A collective that takes `needed` seconds more, alone, and the copy before it `copy`. `runs`: it has multiprocessors."""
+    """A collective that takes `needed` seconds more, alone, and the copy before it `copy`. `runs`: it has multiprocessors. `launched`: when the
+    host does, before which neither begins."""
 
     number: int
     needed: float
     runs: bool = False
     copy: float = 0.0
+    launched: float = 0.0
 
 
 class _Links:
-    """Collectives under way, the first of which runs. `busy`: seconds in which one ran."""
+    """Collectives under way, the first of which runs. `now`: seconds since the step began; `busy`: those in which one ran."""
 
     def __init__(self, times: Times):
         self.begun: deque[_Begun] = deque()
-        self.beside, self.blocks, self.busy = times.beside, times.blocks, 0.0
+        self.beside, self.blocks, self.busy, self.now = times.beside, times.blocks, 0.0, 0.0
         self.slower = times.multiprocessors / (times.multiprocessors - times.blocks)
 
     def run(self, seconds: float, filling: Filling | None) -> float:
         """While something computes that takes so long alone. Gives the seconds that it takes: a product has what a collective leaves it."""
-        left, passed = seconds, 0.0
+        left, start = seconds, self.now
         slower = self.slower if filling and self.begun and self.begun[0].runs else 1.0
         while left > LEAST and self.begun:
             first = self.begun[0]
-            if first.copy > LEAST:
-                spent = min(left, first.copy)
+            if not first.runs and (waited := self._before(first)) > LEAST:
+                spent = min(left, waited)
                 self._copy(spent)
-                passed, left = passed + spent, left - spent
+                self.now, left = self.now + spent, left - spent
                 continue
-            before = passed
             if first.runs or filling is None:
                 first.runs = True
                 spent = self._pass(left * slower, self.beside)
@@ -137,19 +144,42 @@ class _Links:
                 # Each block has its part of the bytes: where some wait for the product's end, it takes as long from there as alone.
                 spent = left if filling.left < self.blocks else waited
                 self.busy += spent - waited
-            passed += spent
             left -= spent / slower
-            self._copy(passed - before)
-        return passed + left
+            self._copy(spent)
+            self.now += spent
+        self.now += left
+        return self.now - start
+
+    def _before(self, first: _Begun) -> float:
+        """The seconds until a collective can begin: it is not launched yet, or a copy before it is not done."""
+        return max(0.0, first.launched - self.now) + first.copy
 
     def _copy(self, seconds: float) -> None:
-        """Copies go on."""
+        """Copies that are launched go on."""
         for each in self.begun:
-            each.copy = max(0.0, each.copy - seconds)
+            each.copy = max(0.0, each.copy - max(0.0, seconds - max(0.0, each.launched - self.now)))
 
     def go_on(self, seconds: float) -> float:
         """Between two ops: what runs goes on, what is begun waits for the next op's launch. Gives the seconds in which one runs."""
-        return self._pass(seconds, 1.0) if self.begun and self.begun[0].runs else 0.0
+        passed = self._pass(seconds, 1.0) if self.begun and self.begun[0].runs else 0.0
+        self.now += seconds
+        return passed
+
+    def idle(self, until: float) -> float:
+        """Nothing computes until then, for the host has launched nothing. Gives the seconds in which a collective runs."""
+        passed = 0.0
+        while self.now + LEAST < until and self.begun:
+            first, left = self.begun[0], until - self.now
+            if not first.runs and (waited := self._before(first)) > LEAST:
+                spent = min(left, waited)
+            else:
+                first.runs = True
+                spent = self._pass(left, 1.0)
+                passed += spent
+            self._copy(spent)
+            self.now += spent
+        self.now = max(self.now, until)
+        return passed
 
     def _pass(self, seconds: float, beside: float) -> float:
         """As many of the seconds as the first takes."""
@@ -167,7 +197,9 @@ class _Links:
         waited = copied = 0.0
         while any(each.number == start for each in self.begun):
             first = self.begun.popleft()
-            self._copy(first.copy + first.needed)
+            begun = max(self.now, first.launched)
+            self._copy(begun - self.now + first.copy + first.needed)
+            self.now = begun + first.copy + first.needed
             copied += first.copy
             waited += first.needed
         self.busy += waited

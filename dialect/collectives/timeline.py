@@ -1,7 +1,7 @@
 """A step of training as one rank runs it: calls of compiled graphs one after the other, and collectives that PyTorch's hooks begin between them.
 
-Hooks begin a collective on a stream of its own, which waits for some place of the stream that computes: the host comes by earlier, and is not in
-the way. Collectives of one group run in the order in which the host begins them.
+Hooks begin a collective on a stream of its own, which waits for some place of the stream that computes. The host comes by earlier, and is not in
+the way, unless it says when it does. Collectives of one group run in the order in which the host begins them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,6 +42,13 @@ class Wait:
     number: int
 
 
+@dataclass(frozen=True)
+class Host:
+    """The host launches what follows so many seconds after the step began, or later."""
+
+    seconds: float
+
+
 Call = Work | Begin | Wait
 BEGINS, WAITS = "begins", "waits"
 
@@ -56,6 +63,8 @@ class Timeline:
     found: Collectives = field(default_factory=Collectives)
     copies: dict[int, float] = field(default_factory=dict)
     moves: set[int] = field(default_factory=set)
+    host: float = 0.0  # when it comes by what is added now
+    launched: dict[int, float] = field(default_factory=dict)
 
     @property
     def place(self) -> int:
@@ -78,11 +87,13 @@ class Timeline:
             if not kernel:
                 self.moves.add(self.place)
 
-    def call(self, graph: Iterable[Call]) -> None:
+    def call(self, graph: Iterable[Call | Host]) -> None:
         """A compiled graph, with its own collectives."""
         begun: dict[int, int] = {}
         for each in graph:
-            if isinstance(each, Work):
+            if isinstance(each, Host):
+                self.host = each.seconds
+            elif isinstance(each, Work):
                 self._add(each)
             elif isinstance(each, Begin):
                 begun[each.number] = self.begin(each.collective, each.bytes, each.ranks)
@@ -98,8 +109,8 @@ class Timeline:
         places = [BEGINNING, *self.order]
         at = len(self.order) if after is None else max(places.index(after), places.index(last))
         number = len(self.works)
-        self.works.append(Work(0.0))
         self.order.insert(at, number)
+        self._launch(Work(0.0))
         kind = f"{NAMESPACE}{collective}.default"
         self.found.starts[number] = Start(number, kind, (), "", bytes_, bytes_, True, ranks)
         if copied:
@@ -113,6 +124,11 @@ class Timeline:
 
     def _add(self, work: Work) -> None:
         self.order.append(len(self.works))
+        self._launch(work)
+
+    def _launch(self, work: Work) -> None:
+        if self.host:
+            self.launched[len(self.works)] = self.host
         self.works.append(work)
 
     def predicted(self) -> Prediction:
@@ -120,7 +136,7 @@ class Timeline:
         alone = {number: self.costs.collective(start) for number, start in self.found.starts.items()}
         filling = {number: work.filling for number, work in enumerate(self.works) if work.filling is not None}
         times = self.costs.times([work.seconds for work in self.works], alone, filling)
-        return predict(self.order, self.found, replace(times, copies=self.copies, moves=self.moves))
+        return predict(self.order, self.found, replace(times, copies=self.copies, moves=self.moves, host=self.launched))
 
 
 def plain(call: Call) -> tuple[Any, ...]:

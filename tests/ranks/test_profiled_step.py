@@ -8,7 +8,7 @@ from bascule.dialect.collectives.costs import Costs
 from bascule.dialect.collectives.reducer import Gradient
 from bascule.dialect.collectives.sharding import At, Hook
 from bascule.dialect.collectives.simulation import Filling
-from bascule.dialect.collectives.timeline import Begin, Wait, Work, plain
+from bascule.dialect.collectives.timeline import Begin, Host, Timeline, Wait, Work, plain
 
 from bascule.errors import UserError
 from bascule.ranks.profiled_step import step_of
@@ -121,3 +121,32 @@ def test_gradients_of_parameters():
     (gradient,) = found.steps
     assert isinstance(gradient, Gradient) and (gradient.bytes, gradient.key) == (64, "c10::BFloat16")
     assert found.begun == ["all_reduce"]
+
+
+def test_what_is_launched_has_the_times_of_the_host(graph):
+    """Half as long as under the profiler, of which the first 10 ns are another's; the calls of a graph one as long after another."""
+    events = [
+        Event("something else", 0, 10),
+        Event(graph, 10, 50),
+        Event("FSDP::post_forward (blocks.0)", 60, 69),
+        Event("aten::add_", 100, 110, ((4,), (4,)), ("float", "float")),
+    ]
+    found = step_of(events, COSTS)
+    assert found.host_seconds == pytest.approx(110e-9)
+    launched = found.with_host(0.5)
+    times = [
+        1e9 * each.seconds
+        for step in launched.steps
+        if not isinstance(step, At)
+        for each in step
+        if isinstance(each, Host)
+    ]
+    assert times == pytest.approx([5, 10, 15, 20, 30, 50])
+    first, host, hook, last = launched.steps
+    assert tuple(first[1::2]) == GRAPH and isinstance(hook, At) and len(host) == 1 and len(last) == 2
+    timeline = Timeline(COSTS)
+    for step in (first, last):
+        timeline.call(step)
+    assert 1e9 * timeline.launched[timeline.order[-1]] == pytest.approx(50)
+    told = timeline.predicted()
+    assert told.step >= 1e-3 + 2e-3

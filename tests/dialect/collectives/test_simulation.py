@@ -1,5 +1,7 @@
 """The simulator of one rank, on runs that can be told by hand."""
 
+from dataclasses import replace
+
 import pytest
 from bascule.dialect.collectives.calls import Collectives, Start
 from bascule.dialect.collectives.simulation import Filling, Times, predict
@@ -107,3 +109,46 @@ def test_what_runs_beside_a_copy_within_the_memory_is_told_apart():
     times = Times([0, 2.0, 3.0, 0], {0: 9.0}, moves={2})
     told = predict(range(4), started((0, 3)), times)
     assert (told.compute, told.beside_moves, told.exposed) == pytest.approx((5, 3, 4))
+
+
+def test_what_runs_before_the_host_launches_the_next_op_is_exposed():
+    """The op of 2 is launched at 5; the collective of 4 is at 0, and nobody waits for the rest of what it takes beside."""
+    told = predict(range(3), started((0, 2)), Times([0, 2.0, 0], {0: 4.0}, host={1: 5.0}))
+    assert (told.late, told.exposed, told.communication, told.step) == pytest.approx((4, 4, 4, 7))
+
+
+def test_a_collective_begins_when_the_host_begins_it():
+    """At 1.5, beside the op of 2, for which it waits; 3.5 are left."""
+    told = predict(range(3), started((0, 2)), Times([0, 2.0, 0], {0: 4.0}, host={0: 1.5}))
+    assert (told.late, told.exposed, told.communication, told.step) == pytest.approx((0, 3.5, 4, 5.5))
+
+
+def test_nothing_is_exposed_before_the_host_begins_a_collective():
+    told = predict(range(3), started((0, 2)), Times([0, 2.0, 0], {0: 4.0}, host={0: 3.0}))
+    assert (told.exposed, told.communication, told.step) == pytest.approx((4, 4, 7))
+
+
+def test_a_copy_before_a_collective_waits_for_the_host_too():
+    """Both are launched at 1: the copy of 1 is done with the op, the collective of 3 is exposed."""
+    times = Times([0, 2.0, 0], {0: 3.0}, copies={0: 1.0}, host={0: 1.0})
+    told = predict(range(3), started((0, 2)), times)
+    assert (told.compute, told.exposed, told.step) == pytest.approx((2, 3, 5))
+
+
+def test_collectives_end_one_after_the_other_while_the_host_is_late():
+    """Of 2 and 3, begun at 0 and 1, before an op that is launched at 9: the second takes from 2 to 5."""
+    found = started((0, 3), (1, 4))
+    told = predict(range(5), found, Times([0, 0, 1.0, 0, 0], {0: 2.0, 1: 3.0}, host={1: 1.0, 2: 9.0}))
+    assert (told.late, told.communication, told.step) == pytest.approx((5, 5, 10))
+
+
+@pytest.mark.parametrize("filling", [{}, {1: Filling(5.0, 30, 1.0), 3: Filling(2.0, 0, 1.0)}])
+def test_a_host_that_is_ahead_changes_nothing(filling):
+    found = started((0, 4), (2, 5))
+    alone = Times([0, 6.0, 0, 3.0, 0, 0], {0: 4.0, 2: 5.0}, 1.5, filling, 0.5, 0.25, 20, 100, {2: 1.0})
+    ahead = replace(alone, host=dict.fromkeys(range(6), 1e-9))
+    told, other = predict(range(6), found, alone), predict(range(6), found, ahead)
+    assert other.late == 0
+    assert (other.step, other.exposed, other.communication) == pytest.approx(
+        (told.step, told.exposed, told.communication)
+    )
