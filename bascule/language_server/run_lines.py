@@ -44,7 +44,7 @@ def first_run_line(text: str, path: str) -> RunLine | None:
 def _commands(text: str) -> Iterator[tuple[int, str]]:
     """The commands of RUN lines, each with the number of its first line; a line that ends in `\\` goes on in the next RUN line."""
     begun: tuple[int, str] | None = None
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         match = _LINE.search(line)
         if match is None:
             continue

@@ -17,7 +17,7 @@ from ..tools.checking import passes
 from ..tools.command_line import CommandLine, seconds, seed
 from ..tools.errors import told
 from ..tools.run import load, parse_shapes
-from .oracles import TESTS, Oracle
+from .oracles import TESTS, Oracle, filled
 from .search import Search, operations, valid
 
 
@@ -46,9 +46,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def reduce(arguments: argparse.Namespace) -> tuple[str, bool]:
-    """The smallest module that still fails as the file does, and whether the search came to its end: an interrupt (SIGINT, SIGTERM) leaves the
-    smallest so far. The first line is the command that shows the failure."""
+def reduce(arguments: argparse.Namespace) -> tuple[str, int]:
+    """The smallest module that still fails as the file does, and the exit status: an interrupt (SIGINT, SIGTERM) leaves the smallest so far, and
+    a test that changes its mind one that may not fail. The first line is the command that shows the failure."""
     for spec in arguments.load_pass:
         registry.load(spec)
     module = load(arguments.file)
@@ -62,7 +62,9 @@ def reduce(arguments: argparse.Namespace) -> tuple[str, bool]:
         raise UserError(
             "the module does not fail: there is nothing to reduce",
             location=arguments.file,
-            hint="see --test and --pipeline",
+            hint="see --test and --pipeline"
+            if arguments.test in TESTS
+            else f"this does not end with status 0: {filled(arguments.test, arguments.file, ','.join(names))}",
         )
     search = Search(text, names, lambda text, names: oracle.failure(text, names) == first)
     ended = _to_its_end(search)
@@ -72,7 +74,11 @@ def reduce(arguments: argparse.Namespace) -> tuple[str, bool]:
         f"{len(search.passes)}, by {search.tests} tests",
         file=sys.stderr,
     )
-    return f"// RUN: {_shown(arguments, ','.join(search.passes))}\n{search.text}", ended
+    status = 0 if ended else 128 + signal.SIGINT
+    if ended and oracle.failure(search.text, search.passes) != first:
+        print("what is left does not fail when it is tried again: the test is not the same each time", file=sys.stderr)
+        status = 1
+    return f"// RUN: {_shown(arguments, ','.join(search.passes))}\n{search.text}", status
 
 
 def _to_its_end(search: Search) -> bool:
@@ -89,28 +95,29 @@ def _to_its_end(search: Search) -> bool:
 def _shown(arguments: argparse.Namespace, pipeline: str) -> str:
     """The command that shows the failure of what is left."""
     if arguments.test not in TESTS:
-        return arguments.test.replace("{}", "%s").replace("{pipeline}", pipeline)
+        return filled(arguments.test, "%s", pipeline)
     flag = {"crash": "bascule-opt %s --pass-pipeline", "mismatch": "bascule-run %s --pipeline"}[arguments.test]
     loaded = "".join(f" --load-pass={spec}" for spec in arguments.load_pass)
     shapes = f" --shapes={arguments.shapes}" if arguments.shapes else ""
     seed = f" --seed={arguments.seed}" if arguments.seed else ""
-    return f"{flag}='{pipeline}'{loaded}{shapes}{seed}"
+    quoted = pipeline.replace("'", "'\"'\"'")
+    return f"{flag}='{quoted}'{loaded}{shapes}{seed}"
 
 
 @command("bascule-reduce")
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit status: 0, 1 for an error that was printed, 2 for a bad command line, 130 for an interrupt."""
+    """Returns the exit status: 0, 1 for an error or a test that changes its mind, 2 for a bad command line, 130 for an interrupt."""
     arguments = _arguments(argv)
     try:
         if arguments.o != "-":
             writable(arguments.o, "-o")
-        text, ended = reduce(arguments)
+        text, status = reduce(arguments)
         write(text, arguments.o)
     except Exception as error:  # a user's pass may raise whatever it raises
         pass_on(error)
         print(f"bascule-reduce: error: {told(error)}", file=sys.stderr)
         return 1
-    return 0 if ended else 128 + signal.SIGINT
+    return status
 
 
 if __name__ == "__main__":

@@ -4,10 +4,14 @@ A test gives a text that names the failure, the same one for the same failure, o
 """
 
 import multiprocessing
+import os
+import re
+import shlex
 import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -21,6 +25,8 @@ from bascule.errors import UserError
 
 from ..debugging.run_program import is_program
 from ..tools.checking import Check, after
+
+ENDS_WELL = "the command ends with status 0"
 
 
 @dataclass(frozen=True)
@@ -62,15 +68,33 @@ class Oracle:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "reduced.mlir"
             file.write_text(text)
-            command = self.test.replace("{}", str(file)).replace("{pipeline}", pipeline)
-            quiet = subprocess.DEVNULL
-            try:
-                done = subprocess.run(
-                    command, shell=True, stdin=quiet, stdout=quiet, stderr=quiet, timeout=self.timeout
-                )
-            except subprocess.TimeoutExpired:
-                return ""
-            return "the command ends with status 0" if done.returncode == 0 else ""
+            return ENDS_WELL if self.status(filled(self.test, str(file), pipeline)) == 0 else ""
+
+    def status(self, command: str) -> int | None:
+        """The exit status of a shell command; None where it takes longer than the seconds. All that it started ends with it."""
+        quiet = subprocess.DEVNULL
+        process = subprocess.Popen(command, shell=True, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+        try:
+            return process.wait(self.timeout)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+_PLACES = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|\{\}|\{pipeline\}""")
+
+
+def filled(command: str, file: str, pipeline: str) -> str:
+    """A shell command with a file for {} and passes for {pipeline}, which are one word where the command has no quotes around them."""
+
+    def put(match: re.Match) -> str:
+        given = match[0].replace("{}", file).replace("{pipeline}", pipeline)
+        return given if match[0][0] in "'\"" else shlex.quote(given)
+
+    return _PLACES.sub(put, command)
 
 
 def _crash(module: ir.Module, pipeline: str, oracle: Oracle) -> str:

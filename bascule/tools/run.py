@@ -119,7 +119,7 @@ def load_all(file: str) -> list[ir.Module]:
 
 
 def _text_of(file: str) -> str:
-    if file != "-" and not Path(file).is_file():
+    if file != "-" and not Path(file).exists():
         raise UserError(f"there is no file '{file}'")
     try:
         return read_ir(file)

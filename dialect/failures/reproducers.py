@@ -18,6 +18,8 @@ from .culprits import is_foreign
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _BLOCK = re.compile(rf"\{{-#[^#]*?\bmlir_reproducer\s*:\s*\{{((?:{_STRING}|[^\"}}])*)\}}.*?#-\}}", re.DOTALL)
+_INNER = rf'(?:{_STRING}|[^"{{}}])*'
+_EXTERNAL = re.compile(rf",?\s*\bexternal_resources\s*:\s*\{{{_INNER}(?:\{{{_INNER}\}}{_INNER})*\}}\s*,?")
 _ENTRY = re.compile(rf"(\w+)\s*:\s*({_STRING})")
 
 
@@ -60,7 +62,11 @@ def taken_from(text: str) -> tuple[str, Reproducer | None]:
         return text, None
     verify = re.search(r"\bverify_each\s*:\s*false\b", match[1]) is None
     loaded = tuple(filter(None, strings.get("load_pass", "").split(",")))
-    return text[: match.start()] + text[match.end() :], Reproducer(strings["pipeline"], verify, loaded)
+    others = _EXTERNAL.sub(
+        "", match[0], count=1
+    )  # the elements of constants, which mlir-opt writes into the same block
+    kept = others if re.search(r"\w", others) else ""
+    return text[: match.start()] + kept + text[match.end() :], Reproducer(strings["pipeline"], verify, loaded)
 
 
 @dataclass

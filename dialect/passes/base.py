@@ -1,6 +1,7 @@
 """The base class of passes: a frozen dataclass whose fields are its options, with a `name` and a `run`."""
 
 import logging
+import re
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Self
 
@@ -71,9 +72,16 @@ class Pass:
         for field in fields(self):
             value = getattr(self, field.name)
             if value != field.default:
-                text = str(value).lower() if isinstance(value, bool) else str(value)
+                text = str(value).lower() if isinstance(value, bool) else _quoted(str(value))
                 parts.append(f"{field.name.replace('_', '-')}={text}")
         return f"{self.name}{{{' '.join(parts)}}}" if parts else self.name
+
+
+def _quoted(text: str) -> str:
+    """A value as one word of a pipeline."""
+    if re.fullmatch(r"[^\s\"'(){}]+", text):
+        return text
+    return f"'{text}'" if '"' in text else f'"{text}"'
 
 
 def check_target(name: str, target: str) -> None:

@@ -21,7 +21,7 @@ from . import registry
 from .base import Pass
 from .kept_checks import checks_kept
 from .stages import check_signatures, require
-from .upstream import refusal
+from .upstream import defaults, refusal
 
 
 @dataclass(frozen=True)
@@ -141,6 +141,7 @@ def _nested(stages: Sequence[Stage], depth: int = 0) -> str:
 
 
 DEEPEST = 100  # brackets in brackets
+_BRACKETS = re.compile(r"\"[^\"]*\"|'[^']*'|[(){},]")  # what is in quotes is the value of an option
 # What stands around passes over the whole module.
 _MODULE = re.compile(r"(?:builtin\.module|any)\s*\((.*)\)", re.DOTALL)
 
@@ -159,7 +160,8 @@ def _stages(text: str) -> Iterator[Stage]:
 def _split(text: str, start: int) -> list[tuple[str, int]]:
     """The parts of `text` between top-level commas, with their columns."""
     parts, depth, begin = [], 0, 0
-    for i, char in enumerate(text):
+    for match in _BRACKETS.finditer(text):
+        i, char = match.start(), match[0]
         if char in "({":
             depth += 1
             if depth > DEEPEST:
@@ -209,17 +211,19 @@ def _stage(text: str, column: int) -> Iterator[Stage]:
                 )
         said = refused.partition("error: ")[2].partition("\n")[0]
         raise UserError(f"'{text}' does not parse: {said or refused}", location=location)
-    yield from _upstream(text)
+    yield from _upstream(text, location)
 
 
-def _upstream(text: str, nest: tuple[str, ...] = ()) -> Iterator[UpstreamPass]:
+def _upstream(text: str, location: str, nest: tuple[str, ...] = ()) -> Iterator[UpstreamPass]:
     """The passes of a text that MLIR has parsed, each with the ops that it is nested in."""
     inner = re.fullmatch(r"([\w.\-]+)\s*\((.*)\)", text, re.DOTALL)
     if inner is None:
         yield UpstreamPass(text, nest)
         return
+    if is_known(inner[1]):  # MLIR takes it for the name of an operation that there is none of, and runs nothing
+        raise UserError(f"'{inner[1]}' is a pass, not an operation, and nothing is nested in it", location=location)
     for part, _ in _split(inner[2], 0):
-        yield from _upstream(part, (*nest, inner[1]))
+        yield from _upstream(part, location, (*nest, inner[1]))
 
 
 def is_known(name: str) -> bool:
@@ -227,11 +231,25 @@ def is_known(name: str) -> bool:
     return registry.find(name) is not None or refusal(name) is None
 
 
+def option_names(name: str) -> list[str]:
+    """The options of a pass, of one of MLIR's without its lists; none of what is no pass."""
+    cls = registry.find(name)
+    if cls is not None:
+        return list(cls.option_defaults())
+    return [each.partition("=")[0] for each in defaults(name) or ()]
+
+
+# A word up to a space outside of quotes and braces, as MLIR takes options apart; what is around all of a value is no part of it.
+_WORD = re.compile(r"(?:\"[^\"]*\"|'[^']*'|\{(?:[^{}]|\{[^{}]*\})*\}|\S)+")
+_AROUND = re.compile(r"\"([^\"]*)\"|'([^']*)'|\{(.*)\}", re.DOTALL)
+
+
 def _options(text: str, location: str) -> dict[str, str]:
     options = {}
-    for word in text.split():
+    for word in _WORD.findall(text):
         key, equals, value = word.partition("=")
-        options[key] = value if equals else "true"
+        around = _AROUND.fullmatch(value)
+        options[key] = (value if around is None else "".join(filter(None, around.groups()))) if equals else "true"
         if not key:
             raise UserError(f"'{word}' is not option=value", location=location)
     return options

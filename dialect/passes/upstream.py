@@ -1,5 +1,6 @@
-"""Passes of MLIR itself: whether it takes the text of one."""
+"""Passes of MLIR itself: whether it takes the text of one, and which options one has."""
 
+import re
 from functools import cache
 
 from ..mlir import ir, passmanager
@@ -15,3 +16,15 @@ def refusal(text: str) -> str | None:
     except (ValueError, ir.MLIRError) as error:
         return str(error)
     return None
+
+
+def defaults(name: str) -> list[str] | None:
+    """The options of a pass with their defaults, as `key=value`, but for lists, which are not printed. None for what is no pass."""
+    if not re.fullmatch(r"[\w.\-]+", name, re.ASCII):
+        return None
+    try:
+        with ir.Context():
+            spelled = str(passmanager.PassManager.parse(f"any({name})"))
+    except (ValueError, ir.MLIRError):
+        return None
+    return spelled.partition("{")[2].rpartition("}")[0].split()

@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..ir import context
 from ..ir.attributes import ScheduleAttr
 from ..mlir import ir
 from .value_names import Names, argument_names, callee_names, result_name
@@ -29,6 +30,7 @@ def pretty(module: ir.Module, **printing: Any) -> str:
         text = clone.text(
             {**printing, "use_local_scope": True, "use_name_loc_as_prefix": True, "assume_verified": True}
         )
+        text += _resources(operation, text, printing)
         why = _difference(operation, text)
         return _not_parsed_back(why, text) if why else text
 
@@ -46,13 +48,23 @@ def _verifies(operation: ir.Operation) -> bool:
 
 def _difference(operation: ir.Operation, text: str) -> str | None:
     """Tells why `text` does not stand for the module; None where it does."""
+    another = context()  # in its own the elements of constants would get other names
+    another.allow_unregistered_dialects = operation.context.allow_unregistered_dialects
     try:
-        parsed = ir.Module.parse(text).operation
+        parsed = ir.Module.parse(text, another).operation
     except ir.MLIRError as error:
         told = [diagnostic.message for diagnostic in error.error_diagnostics] or [str(error).splitlines()[0]]
         return told[0].replace("\n", " ")
     same = parsed.get_asm(assume_verified=True) == operation.get_asm(assume_verified=True)
     return None if same else "what is parsed is another module"
+
+
+def _resources(operation: ir.Operation, text: str, printing: dict[str, Any]) -> str:
+    """The elements of the constants that `text` names, which MLIR prints behind a module, but not in its local scope."""
+    if "dense_resource<" not in text or printing.get("skip_regions"):
+        return ""
+    whole = operation.get_asm(**{**printing, "assume_verified": True, "use_local_scope": False})
+    return whole[whole.rindex("\n\n{-#") :] if "\n\n{-#" in whole else ""
 
 
 @dataclass

@@ -11,17 +11,19 @@ from ..mlir import ir
 MAGIC = b"ML\xefR"
 
 
-def read_ir(path: str) -> str:
+def read_ir(path: str, *, unregistered: bool = False) -> str:
     """The text of a file, or of the standard input ("-"). Raises as `text_of` does, and OSError."""
-    return text_of(sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes(), path)
+    data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    return text_of(data, path, unregistered=unregistered)
 
 
-def text_of(data: bytes, path: str) -> str:
-    """The text in a file of IR: of bytecode, what it stands for, with locations. Raises `UserError` for damaged bytecode, and
-    UnicodeDecodeError for what is no text."""
+def text_of(data: bytes, path: str, *, unregistered: bool = False) -> str:
+    """The text in a file of IR: of bytecode, what it stands for, with locations. `unregistered`: operations of any dialect are taken. Raises
+    `UserError` for damaged bytecode, and UnicodeDecodeError for what is no text."""
     if not data.startswith(MAGIC):
         return data.decode()
-    with context():
+    with context() as ctx:
+        ctx.allow_unregistered_dialects = unregistered
         try:
             module = ir.Module.parse(data)
         except ir.MLIRError as error:

@@ -99,6 +99,7 @@ WITH_VALUE = {
     *(*LIMITS, *MOMENTS_OF_PASSES, *LOADS, *REMARKS, DEBUG, REPRODUCER, REMARKS_FILE),
     *("emit", "help", "pass-pipeline", "target"),
 }
+NOT_EMPTY = WITH_VALUE - {"pass-pipeline"}
 SWITCHES = {*FLAGS, *PRINTING, *MOMENTS, "verify-each"}
 
 
@@ -150,7 +151,7 @@ def parse_arguments(argv: list[str]) -> Arguments:
                 raise UserError("-o needs a file name")
         elif name in WITH_VALUE:
             given = value if equals else next(words, None)
-            if given is None:
+            if not given and (given is None or name in NOT_EMPTY):
                 raise UserError("a value is missing", location=f"--{name}", hint=f"--{name}=...")
             if name in MOMENTS_OF_PASSES or name == DEBUG:
                 moments.append((name, given))
@@ -159,7 +160,7 @@ def parse_arguments(argv: list[str]) -> Arguments:
         elif name in SWITCHES:
             _switch(arguments, name, value)
         else:
-            options = " ".join(part for part in re.split(r"[,\s]+", value) if part)
+            options = _options_of(name, value)
             arguments.stages.append((f"{name}{{{options}}}" if options else name, f"--{name}"))
     if len(inputs) > 1:
         raise UserError(f"one input file, got {len(inputs)}: {' '.join(inputs)}")
@@ -182,6 +183,13 @@ def parse_arguments(argv: list[str]) -> Arguments:
         arguments.observers.append(PrintDifference())
     _check_form(arguments)
     return arguments
+
+
+def _options_of(name: str, value: str) -> str:
+    """The options in the flag of a pass as a pipeline spells them: a comma ends one where another option follows; others are in lists."""
+    known = "|".join(map(re.escape, passes.option_names(name))) or "$"
+    commas = rf"(?P<quoted>\"[^\"]*\"|'[^']*')|,+(?=\s|$|[\w-]+=|(?:{known})(?:[\s,]|$))"
+    return re.sub(commas, lambda match: match["quoted"] or " ", value).strip()
 
 
 def _check_form(arguments: Arguments) -> None:
@@ -268,6 +276,9 @@ def _alike(name: str) -> str:
 
 def writable(path: str, location: str) -> Path:
     """A file that can be written. Raises `UserError` at the option `location` where it cannot."""
-    if not path or Path(path).is_dir() or not os.access(Path(path).parent, os.W_OK):
+    exists, folder = os.path.exists(path), os.path.dirname(path) or "."
+    stays = exists and not os.path.isfile(path)  # a device, a pipe: nothing else is put in its place
+    needed = [path] if stays else [path, folder] if exists else [folder]
+    if not path or os.path.isdir(path) or not all(os.access(each, os.W_OK) for each in needed):
         raise UserError(f"cannot write '{path}'", location=location)
     return Path(path)

@@ -42,10 +42,10 @@ class Diagnostic:
     def with_excerpt(self, path: str, text: str) -> str:
         """The message, and under it the line of `text`, which the file `path` holds, with a caret at the place."""
         match = re.fullmatch(r"(.*):(\d+):(\d+)", self.source or "")
-        lines = text.splitlines()
+        lines = text.split("\n")  # as MLIR counts them
         if match is None or match[1] != path or not 1 <= int(match[2]) <= len(lines):
             return str(self)
-        line = lines[int(match[2]) - 1]
+        line = lines[int(match[2]) - 1].rstrip("\r")
         space = re.sub(r"[^\t]", " ", line[: int(match[3]) - 1])
         return f"{self}\n{line}\n{space}^"
 
@@ -127,7 +127,7 @@ class Expected:
 
 def _expected(text: str) -> Iterator[Expected]:
     """The diagnostics that the comments of a chunk expect. Raises `UserError` for a regular expression that is none."""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         for match in _EXPECTED.finditer(line):
             severity, is_regex, where, message = match.groups()
             offset = {None: 0, "@above": -1, "@below": 1, "@unknown": None}.get(where, where)

@@ -17,6 +17,7 @@ from ..failures.culprits import written_at
 from ..ir import context
 from ..mlir import passmanager
 from ..passes.stages import STAGE_NAMES
+from ..passes.upstream import defaults
 
 PASS_LISTS = "bascule.pass_lists"  # the entry points of functions without arguments that give lines: a title and passes
 
@@ -89,14 +90,12 @@ def help_on(name: str) -> str:
 
 
 def _help_on_upstream(name: str) -> str:
-    with context():
-        spelled = _parsed(name) if re.fullmatch(r"[\w.\-]+", name) else None
-    if spelled is None:
+    options = defaults(name)
+    if options is None:
         alike = get_close_matches(name, [*passes.names(), *upstream_passes()], n=1)
         hint = f"did you mean {alike[0]}? " if alike else ""
         raise UserError(f"'{name}' is not a pass", location="--help", hint=f"{hint}--list-passes")
-    options = spelled.partition("{")[2].rpartition("}")[0].split()
-    shown = ["", "options", *(f"  {option}" for option in options)] if options else []
+    shown = ["", "options, but for lists", *(f"  {option}" for option in options)] if options else []
     return "\n".join([f"--{name}: MLIR's, see https://mlir.llvm.org/docs/Passes/#-{name}", *shown])
 
 

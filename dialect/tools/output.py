@@ -11,7 +11,7 @@ from ..interrupts import pass_on
 def write(text: str | bytes, path: str = "-") -> None:
     """Writes `text`, or bytes, to the file `path`, or to the standard output, whose reader may have seen enough (`| head`). Raises `OSError`."""
     if path != "-":
-        _write_whole(text.encode() if isinstance(text, str) else text, Path(path).resolve())
+        _write_whole(text.encode() if isinstance(text, str) else text, Path(path))
         return
     try:
         sys.stdout.write(text) if isinstance(text, str) else sys.stdout.buffer.write(text)
@@ -25,6 +25,7 @@ def _write_whole(data: bytes, path: Path) -> None:
     if path.exists() and not path.is_file():
         path.write_bytes(data)
         return
+    path = path.resolve()  # of a link, the file that it leads to
     try:
         descriptor, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:

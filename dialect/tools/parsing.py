@@ -1,5 +1,6 @@
 """Parsing a file of IR."""
 
+import os
 import re
 from collections.abc import Iterator
 
@@ -42,7 +43,7 @@ def parse(text: str, path: str = "-", *, contract: bool = True) -> ir.Module:
 
 def _parsed(text: str, path: str) -> ir.Module:
     try:
-        return ir.Module.parse(text) if path == "-" or not _nameable(path) else ir.Module.parseFile(path)
+        return ir.Module.parseFile(path) if _nameable(path) else ir.Module.parse(text)
     except ir.MLIRError:
         match = _CUSTOM.search(text)
         if match is None:
@@ -55,12 +56,12 @@ def _parsed(text: str, path: str) -> ir.Module:
 
 
 def _nameable(path: str) -> bool:
-    """Whether the bindings take a path: not one that is no UTF-8; its IR has places in "-" then."""
+    """Whether the bindings can read a path, to have places in it: neither one that is no UTF-8 nor a pipe. Else places are in "-"."""
     try:
         path.encode()
     except UnicodeEncodeError:
         return False
-    return True
+    return os.path.isfile(path)
 
 
 def _check_depth(text: str, path: str) -> None:

@@ -108,7 +108,12 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "a program to be fused": ([OPT, "{}/program.mlir", "--form-kernels"], "{}/program.mlir:"),
     "a pipeline of bascule-run": ([RUN, RIGHT, "--pipeline=nothing"], "nothing"),
     "a pipeline of bascule-reduce": ([REDUCE, RIGHT, "--test=crash", "--pipeline=nothing"], "nothing"),
+    "a pass nested in a pass": (
+        [OPT, RIGHT, "--pass-pipeline=form-kernels(cse)"],
+        "'form-kernels' is a pass, not an op",
+    ),
     # Options.
+    "help on nothing": ([OPT, "--help="], "--help: a value is missing"),
     "a flag that is none": ([OPT, RIGHT, "--form-kernel"], "did you mean --form-kernels?"),
     "a flag without its value": ([OPT, RIGHT, "--pass-pipeline"], "--pass-pipeline"),
     "two files": ([OPT, RIGHT, RIGHT], "one input file"),

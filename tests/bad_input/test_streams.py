@@ -4,8 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 
 import pytest
+from bascule.dialect.errors import UserError
+from bascule.dialect.tools.command_line import writable
 
 from .modules import RIGHT
 
@@ -69,6 +72,56 @@ def test_an_output_that_nobody_reads(right, tool, words):
 def test_an_input_that_is_closed(right, tool):
     status, told = process_of(tool, ["-"], right, "<&-")
     assert status == 1 and told.startswith(f"{tool}: error: ") and "Bad file descriptor" in told
+
+
+@pytest.mark.parametrize("tool", ["bascule-opt", "bascule-run"])
+def test_an_input_that_can_be_read_once(right, tmp_path, tool):
+    """A named pipe, as `<(command)` of a shell is one."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["sh", "-c", f"sed 's/addf %e, %e/addf %e, %z/' {right} > {pipe}"]):
+        status, told = process_of(tool, [str(pipe)], right)
+    assert status == 1 and "undeclared SSA value" in told and (tool != "bascule-opt" or f"{pipe}:5:" in told)
+
+
+@pytest.mark.parametrize(
+    "tool, words", [("bascule-opt", ["--form-kernels"]), ("bascule-reduce", ["--test=grep addf {}"])]
+)
+def test_a_result_to_what_is_no_file(right, tool, words):
+    """Where the standard output is a pipe, the name of it is none of a file."""
+    done = subprocess.run(
+        [sys.executable, "-m", MAINS[tool], right, *words, "-o", "/dev/stdout"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 and "arith.addf" in done.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_what_may_be_written_by_whom():
+    """A device in a folder that is not theirs, but no file that is not."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        mine = f"{folder}/mine"
+        open(mine, "w").close()
+        child = os.fork()
+        if not child:
+            try:
+                os.setuid(65534)
+                allowed = [_is_writable(path) for path in ("/dev/null", f"{folder}/new", mine, "/etc/new", "/root/x/y")]
+                os._exit(allowed != [True, True, False, False, False])
+            finally:
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def _is_writable(path: str) -> bool:
+    try:
+        writable(path, "-o")
+    except UserError:
+        return False
+    return True
 
 
 def test_an_error_that_nobody_reads(right):

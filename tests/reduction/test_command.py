@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import time
 import pytest
 
 from bascule.reduction import command
-from bascule.reduction.oracles import Oracle
+from bascule.reduction.oracles import Oracle, filled
 
 TEXT = """module {
   func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> attributes {bascule.graph} {
@@ -71,6 +72,35 @@ def test_a_file_is_written_whole_or_not_at_all(file, monkeypatch):
 def test_a_test_that_takes_too_long_is_no_failure():
     assert Oracle("true").failure(TEXT, ()) != ""
     assert Oracle("sleep 20", timeout=0.2).failure(TEXT, ()) == ""
+
+
+def test_what_a_test_started_ends_with_it(tmp_path):
+    """A pipe's other end, say, of which the shell that is waited for knows nothing."""
+    alive = tmp_path / "alive"
+    for started in (f"(while sleep 0.02; do echo >> {alive}; done) | cat", f"(sleep 0.1; echo >> {alive}) & exit 0"):
+        Oracle(started, timeout=0.3).failure(TEXT, ())
+        alive.unlink(missing_ok=True)
+        time.sleep(0.3)
+        assert not alive.exists()
+
+
+def test_passes_are_one_word_of_a_command():
+    pipeline = "form-kernels,func.func(canonicalize{max-iterations=3 top-down=false})"
+    for quote in ("", "'", '"'):
+        command = f"bascule-opt {{}} --pass-pipeline={quote}{{pipeline}}{quote}"
+        assert shlex.split(filled(command, "f.mlir", pipeline)) == [
+            "bascule-opt",
+            "f.mlir",
+            f"--pass-pipeline={pipeline}",
+        ]
+
+
+def test_a_test_that_changes_its_mind_is_told_of(file, tmp_path, capsys):
+    """It says yes twice, to the file and to one that is smaller, and then no."""
+    asked = tmp_path / "asked"
+    status = command.main([str(file), f"--test=echo >> {asked}; test $(wc -l < {asked}) -le 2"])
+    told = capsys.readouterr()
+    assert status == 1 and "does not fail when it is tried again" in told.err and told.out.startswith("// RUN: ")
 
 
 def test_an_interrupt_leaves_the_smallest_so_far(file, tmp_path):

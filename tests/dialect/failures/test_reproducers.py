@@ -28,6 +28,18 @@ func.func @f() -> i32 {
 """
 
 
+ELEMENTS = """
+func.func @f() -> tensor<3xi32> {
+  %0 = arith.constant dense_resource<numbers> : tensor<3xi32>
+  return %0 : tensor<3xi32>
+}
+"""
+ENTRIES = {
+    "dialect_resources": '{ builtin: { numbers: "0x04000000010000000200000003000000" } }',
+    "external_resources": '{ mlir_reproducer: { pipeline: "builtin.module(cse)", verify_each: true }, other: { a: "}{" } }',
+}
+
+
 @pytest.fixture
 def broken(monkeypatch):
     """A pass `breaks` that leaves IR which does not verify."""
@@ -44,6 +56,20 @@ def test_what_is_written_is_read(pipeline, verify, load):
     assert found == reproducer
     with context():
         assert str(ir.Module.parse(text)) == str(ir.Module.parse(TEXT))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_elements_of_constants_stay(order):
+    """`mlir-opt` has them in one block with the pipeline."""
+    block = ",\n".join(f"  {name}: {ENTRIES[name]}" for name in list(ENTRIES)[::order])
+    text, found = taken_from(f"{ELEMENTS}\n{{-#\n{block}\n#-}}\n")
+    assert found is not None and found.pipeline == "builtin.module(cse)"
+    with context():
+        printed = str(ir.Module.parse(text))
+    assert 'numbers: "0x04000000010000000200000003000000"' in printed and "other" not in printed
+    again, _ = taken_from(found.at_end_of(printed))
+    with context():
+        assert str(ir.Module.parse(again)) == printed
 
 
 def test_the_file_is_there_after_a_failure_alone(tmp_path, broken, capsys):

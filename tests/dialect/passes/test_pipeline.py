@@ -12,6 +12,8 @@ from bascule.dialect.errors import UserError
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir, passmanager
 from bascule.dialect.passes import Pass, Pipeline
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,19 @@ class Others(Pass):
 )
 def test_spelling_round_trips(text):
     assert str(Pipeline.parse(text)) == text
+
+
+@given(st.text("a ,=\\n'(){}[]-%é", max_size=8) | st.text('a ,="(){}', max_size=8))
+def test_any_text_is_an_option_that_is_spelled_and_parsed_alike(value):
+    """But for one that has quotes of both kinds."""
+    pipeline = Pipeline((Tag(value=value, times=3), Tag(value="x")))
+    assert Pipeline.parse(str(pipeline)) == pipeline
+
+
+@pytest.mark.parametrize("around", ["'a b=c'", '"a b=c"', "{a b=c}"])
+def test_what_is_around_a_value_is_no_part_of_it(around):
+    """As MLIR takes the options of its own passes."""
+    assert Pipeline.parse(f"tag{{value={around} times=2}}").stages == (Tag(value="a b=c", times=2),)
 
 
 def test_options_reach_the_pass():

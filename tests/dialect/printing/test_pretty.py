@@ -114,6 +114,14 @@ def test_what_does_not_verify_says_so():
         assert pretty(module).startswith("// This form does not parse back: the module does not verify.\n")
 
 
+def test_elements_of_constants_are_printed():
+    elements = '{-# dialect_resources: { builtin: { numbers: "0x04000000010000000200000003000000" } } #-}'
+    constant = "%0 = arith.constant dense_resource<numbers> : tensor<3xi32>"
+    with context():
+        text = pretty(ir.Module.parse(f"func.func @f() {{\n{constant}\nreturn\n}}\n{elements}"))
+    assert 'numbers: "0x04000000010000000200000003000000"' in text and "does not parse back" not in text
+
+
 def test_what_is_left_out_is_told():
     with context():
         module = ir.Module.parse(
