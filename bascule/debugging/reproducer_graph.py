@@ -4,7 +4,7 @@ A file has a function `graph`, with the graph's constants, and `example_inputs`:
 saved beside it. `python FILE` compiles the graph again and compares with its operators.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from io import BytesIO
 from pathlib import Path
@@ -16,6 +16,7 @@ from bascule.runtime.cudagraphs.recording import Direction
 
 from ..compat.tensors.fake_tensors import unset_fake_temporarily
 from ..compat.tensors.pytree import tree_leaves
+from ..dialect.user_classes import specification
 from ..options import Options
 from ..reporting.dump_files import written
 from .compare_results import copied
@@ -27,14 +28,14 @@ SAVED_INPUTS = """
 def example_inputs():
     return [saved.get(number, value) for number, value in enumerate(inputs_of())]
 """
-UNWRITTEN = ("on_error", "cache", "freezing", "print_fx_passes")
+UNWRITTEN = ("on_error", "cache", "freezing", "print_fx_passes", "hooks")
 
 RUN = """
 
 if __name__ == "__main__":
     from bascule.entry.run_reproducer import replay
 
-    replay(__file__, {options})
+    replay(__file__, {arguments})
 """
 
 
@@ -69,7 +70,19 @@ def write_graph(
             return
     if kept:
         text = text[: text.index("\n\ndef example_inputs")] + SAVED_INPUTS
-    written(path, text + RUN.format(options=f"{_changed(options)!r}, direction={direction!r}"))
+    arguments = [repr(_changed(options)), f"direction={direction!r}", *_of_the_user(options)]
+    written(path, text + RUN.format(arguments=", ".join(arguments)))
+
+
+def _of_the_user(options: Options) -> Iterator[str]:
+    """What a process has to load to know passes from outside that the pipeline names, and hooks."""
+    from ..dialect.failures.reproducers import specs
+    from ..dialect.passes import Pipeline
+
+    if options.pipeline is not None and (found := specs(Pipeline.parse(options.pipeline).stages)):
+        yield f"load_pass={found!r}"
+    if options.hooks is not None:
+        yield f"hooks={specification(type(options.hooks))!r}"
 
 
 def _changed(options: Options) -> dict[str, Any]:

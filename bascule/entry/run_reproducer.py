@@ -19,7 +19,10 @@ from ..compat.tensors.fake_tensors import FakeTensorMode
 from ..debugging.accuracy import disagreements
 from ..debugging.compare_results import copied, draws, tensors_of
 from ..debugging.symbol_values import symbolic_numbers
+from ..dialect import passes
+from ..dialect.failures.culprits import written_at
 from ..dialect.interrupts import pass_on
+from ..dialect.steering.loading import load_hooks
 from ..errors import CompilerError, UserError
 from .compile_fx import compile_fx_inner
 
@@ -28,12 +31,23 @@ SHRUNK = 2**-4  # what inputs are multiplied with where results overflow
 SHRINKS = 3
 
 
-def replay(file: str, options: Mapping[str, Any] | None = None, *, direction: Direction = "forward") -> None:
-    """Compiles the graph in `file` for its example inputs, runs it, and compares with its operators called one by one.
+def replay(
+    file: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    direction: Direction = "forward",
+    load_pass: Sequence[str] = (),
+    hooks: str | None = None,
+) -> None:
+    """Compiles the graph in `file` for its example inputs, runs it, and compares with its operators called one by one. `load_pass` and `hooks`
+    are classes from outside that it is compiled with, `module:Class` or `path/to/file.py:Class`.
 
     A graph that draws random numbers is compiled with those that its operators draw, too: only then are elements compared. Raises what the
     compiler does, `CompilerError` for other results, and `UserError` where the operators do not take the example inputs.
     """
+    loaded = [passes.load(spec) for spec in load_pass]
+    if hooks is not None:
+        options = {**(options or {}), "hooks": load_hooks(hooks)}
     module = _loaded(file)
     gm, _ = traced(module)
     compiled = _compiled(module, direction, options)
@@ -43,7 +57,9 @@ def replay(file: str, options: Mapping[str, Any] | None = None, *, direction: Di
         _require_same_kinds(wanted, got)
         got = _ran(_compiled(module, direction, {**(options or {}), "random": "eager"}), inputs)
     if found := disagreements(gm, inputs, wanted, got):
-        raise CompilerError("\n  ".join(["the compiled graph computes other values than its operators:", *found]))
+        suspects = [f"your pass '{cls.name}' ({written_at(cls)})" for cls in loaded]
+        told = "\n  ".join(["the compiled graph computes other values than its operators:", *found])
+        raise CompilerError(told, suspects=suspects)
     print(f"{file}: compiled, and the results are those of its operators{_nothing_said(wanted)}")
 
 
@@ -96,8 +112,12 @@ def _example(file: str, module: ModuleType) -> tuple[list[Any], list[Any]]:
             raise UserError(message, location=file, hint=hint) from error
         if not _nothing_said(wanted) or Path(file).with_suffix(".pt").exists():  # inputs that were saved stay
             break
-        inputs = [x * SHRUNK if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs]
+        inputs = [_shrunk(x) if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs]
     return inputs, wanted
+
+
+def _shrunk(x: torch.Tensor) -> torch.Tensor:
+    return (x.double() * SHRUNK).to(x.dtype)  # of 8 bits there is no product
 
 
 def _require_same_kinds(wanted: Sequence[Any], got: Sequence[Any]) -> None:
@@ -109,5 +129,5 @@ def _require_same_kinds(wanted: Sequence[Any], got: Sequence[Any]) -> None:
 def _nothing_said(results: Sequence[Any]) -> str:
     """The note for results of which most numbers are those that any wrong result has, too."""
     numbers = [x for x in tensors_of(results) if x.is_floating_point()]
-    count, finite = sum(x.numel() for x in numbers), sum(int(x.isfinite().sum()) for x in numbers)
+    count, finite = sum(x.numel() for x in numbers), sum(int(x.double().isfinite().sum()) for x in numbers)
     return "" if 2 * finite >= count else f" ({count - finite} of {count} numbers are infinite or NaN)"

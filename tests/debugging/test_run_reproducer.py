@@ -1,9 +1,16 @@
 """Graphs that were written to files, compiled and run again from them; how their results are compared."""
 
+import os
 import runpy
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import torch
+from bascule.dialect.passes import registry
+from bascule.dialect.user_classes import import_file
 from torch._dynamo import config
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
@@ -14,6 +21,7 @@ from bascule.debugging.compare_results import differences
 from bascule.debugging.fx_source import LITERAL
 from bascule.debugging.symbol_values import Symbols
 from bascule.entry.run_reproducer import _loaded, traced
+from bascule.pipelines import DEFAULT
 
 
 def found(x):
@@ -77,9 +85,9 @@ def captured_whole():
         yield
 
 
-def dumped(folder, function, *inputs, dynamic=None, data=False):
+def dumped(folder, function, *inputs, dynamic=None, data=False, **more):
     """The files of a training step of `function`, or of a call where nothing needs a gradient."""
-    options = {"directory": str(folder), "data": data, "on_error": "raise"}
+    options = {"directory": str(folder), "data": data, "on_error": "raise", **more}
     results = torch.compile(function, backend="bascule_dump", dynamic=dynamic, options=options)(*inputs)
     results = [x for x in (results if isinstance(results, tuple) else (results,)) if x.requires_grad]
     if results:
@@ -241,6 +249,56 @@ def test_numbers_drawn_at_random(tmp_path, capsys):
     for path in files:
         run(path)
     assert capsys.readouterr().out.count("the results are those of its operators") == len(files) == 2
+
+
+def test_narrow_floats(tmp_path, capsys):
+    """PyTorch has next to no operators for them."""
+    narrow = (torch.float8_e4m3fn, torch.float8_e5m2)
+    given = [torch.randn(40).to(dtype) for dtype in narrow]
+    (file,) = dumped(tmp_path, lambda x, *ys: (*map(x.to, narrow), *(y.float() for y in ys)), torch.randn(40), *given)
+    run(file)
+    assert "the results are those of its operators" in capsys.readouterr().out
+
+
+FROM_OUTSIDE = """
+from bascule.dialect.steering.hooks import Hooks
+from tests.debugging.wrong_pass import Wrong
+
+
+class Alone(Hooks):
+    def may_fuse(self, fusion):
+        raise RuntimeError("the hooks are asked")
+
+
+class Again(Wrong):
+    name = "test-again"
+"""
+
+
+@pytest.mark.parametrize(
+    "options, told",
+    [
+        ({"hooks": "Alone"}, "the hooks are asked"),
+        ({"pipeline": "Again"}, "computes other values than its operators"),
+        ({"pipeline": "Again", "hooks": "Alone"}, "the hooks are asked"),
+    ],
+)
+def test_a_new_process_has_what_is_from_outside(options, told, tmp_path, monkeypatch):
+    """Passes and hooks of a user's: a failure that hangs on them is one of the file's too."""
+    (tmp_path / "outside.py").write_text(FROM_OUTSIDE)
+    module = import_file(str(tmp_path / "outside.py"))
+    given = {}
+    if "hooks" in options:
+        given["hooks"] = module.Alone()
+    if "pipeline" in options:
+        monkeypatch.setitem(registry._added, "test-again", module.Again)
+        given["pipeline"] = ",".join(DEFAULT).replace("canonicalize", "test-again,canonicalize", 1)
+    with suppress(bascule.UserError):  # of the hooks
+        dumped(tmp_path / "dump", lambda x: torch.exp(x.cos() * 2).sum(0), torch.randn(4, 4), **given)
+    (file,) = (tmp_path / "dump").glob("*_inference.py")
+    command, environment = [sys.executable, str(file)], {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and told in done.stderr, done.stderr
 
 
 def test_an_operator_that_the_file_does_not_know(tmp_path):
