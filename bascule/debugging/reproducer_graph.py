@@ -75,7 +75,7 @@ def write_graph(
 
 
 def _of_the_user(options: Options) -> Iterator[str]:
-    """What a process has to load to know passes from outside that the pipeline names, and hooks."""
+    """Arguments of `replay`: the passes from outside that the pipeline names, and hooks."""
     from ..dialect.failures.reproducers import specs
     from ..dialect.passes import Pipeline
 
