@@ -12,6 +12,7 @@ from ..dialect.failures.culprits import Failure, failure_of
 from ..dialect.interrupts import pass_on
 from ..dialect.mlir import ir
 from ..dialect.passes import Pipeline
+from ..dialect.steering.asking import steered_by
 from ..dialect.user_classes import specification
 from ..errors import CompilerError, UnsupportedError
 from ..options import Options
@@ -88,12 +89,13 @@ def _local(
 
     stage = pipeline.stages[failure.number]
     try:
-        text = snapshot.after(Pipeline(pipeline.stages[: failure.number]))
+        with steered_by(options.hooks):
+            text = snapshot.after(Pipeline(pipeline.stages[: failure.number]))
     except Exception as error:  # a pass that does not do the same twice
         pass_on(error)
         log.debug("%s: no local reproducer: %s", record.name, error)
         return None
-    return _write(options, f"{record.name}.{stage.name}.mlir", for_stage(stage).at_end_of(text))
+    return _write(options, f"{record.name}.{stage.name}.mlir", for_stage(stage, hooks=options.hooks).at_end_of(text))
 
 
 def replay_of(stage: str) -> list[str]:

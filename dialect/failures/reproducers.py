@@ -25,25 +25,29 @@ _ENTRY = re.compile(rf"(\w+)\s*:\s*({_STRING})")
 
 @dataclass(frozen=True)
 class Reproducer:
-    """A pipeline, whether to verify after each pass, and the specs `module:Class` of the user's passes in it."""
+    """A pipeline, whether to verify after each pass, and the specs `module:Class` of the user's passes in it, and of hooks if there are any."""
 
     pipeline: str
     verify_each: bool = True
     load_pass: tuple[str, ...] = ()
+    load_hooks: str = ""
 
     def at_end_of(self, text: str) -> str:
         """The text of a module with this behind it, and a first line that says how to run it."""
         entries = [f"pipeline: {json.dumps(self.pipeline)}", f"verify_each: {json.dumps(self.verify_each)}"]
         if self.load_pass:  # no key of mlir-opt's, which does not know these passes either
             entries.append(f"load_pass: {json.dumps(','.join(self.load_pass))}")
+        if self.load_hooks:
+            entries.append(f"load_hooks: {json.dumps(self.load_hooks)}")
         inner = ",\n".join(f"      {entry}" for entry in entries)
         block = f"{{-#\n  external_resources: {{\n    mlir_reproducer: {{\n{inner}\n    }}\n  }}\n#-}}"
         return f"// RUN: bascule-opt %s --run-reproducer\n{text.rstrip()}\n\n{block}\n"
 
 
-def for_stage(stage: Any, verify_each: bool = True) -> Reproducer:
-    """The reproducer of one pass."""
-    return Reproducer(f"builtin.module({stage.spelling()})", verify_each, specs([stage]))
+def for_stage(stage: Any, verify_each: bool = True, hooks: Any = None) -> Reproducer:
+    """The reproducer of one pass, whose decisions `hooks` take."""
+    load_hooks = "" if hooks is None else specification(type(hooks))
+    return Reproducer(f"builtin.module({stage.spelling()})", verify_each, specs([stage]), load_hooks)
 
 
 def specs(stages: Sequence[Any]) -> tuple[str, ...]:
@@ -66,7 +70,8 @@ def taken_from(text: str) -> tuple[str, Reproducer | None]:
         "", match[0], count=1
     )  # the elements of constants, which mlir-opt writes into the same block
     kept = others if re.search(r"\w", others) else ""
-    return text[: match.start()] + kept + text[match.end() :], Reproducer(strings["pipeline"], verify, loaded)
+    found = Reproducer(strings["pipeline"], verify, loaded, strings.get("load_hooks", ""))
+    return text[: match.start()] + kept + text[match.end() :], found
 
 
 @dataclass
@@ -75,6 +80,7 @@ class LocalReproducer:
 
     path: Path
     verify_each: bool = True
+    hooks: Any = None
     _kept: bool = False  # a pass failed: the next module's do not write over it
 
     def __call__(self, when: str, stage: Any, module: ir.Module) -> None:
@@ -83,7 +89,7 @@ class LocalReproducer:
         if when == "before":
             text = module.operation.get_asm(enable_debug_info=True)
             try:
-                self.path.write_text(for_stage(stage, self.verify_each).at_end_of(text))
+                self.path.write_text(for_stage(stage, self.verify_each, self.hooks).at_end_of(text))
             except OSError as error:
                 pass_on(error)
                 raise UserError(f"cannot write '{self.path}': {error.strerror}", location="the reproducer") from None

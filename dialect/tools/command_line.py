@@ -129,9 +129,11 @@ class Arguments:
         return [_parsed(text, flag) for text, flag in self.stages]
 
     def follow(self, reproducer: Reproducer) -> None:
-        """Has the passes of a reproducer run first. Raises `UserError` for what is no pass."""
+        """Has the passes of a reproducer run first, with its hooks where no others are given. Raises `UserError` for what is no pass."""
         for spec in reproducer.load_pass:
             passes.load(spec)
+        if reproducer.load_hooks and self.hooks is None:
+            self.hooks = load_hooks(reproducer.load_hooks)
         self.stages.insert(0, (reproducer.pipeline, ""))
         self.verify_each &= reproducer.verify_each
         self.pipelines()
@@ -172,7 +174,7 @@ def parse_arguments(argv: list[str]) -> Arguments:
             Debug(of) if name == DEBUG else PrintIR(MOMENTS_OF_PASSES[name], of, arguments.printing)
         )
     if arguments.reproducer is not None:
-        arguments.observers.insert(0, LocalReproducer(arguments.reproducer, arguments.verify_each))
+        arguments.observers.insert(0, LocalReproducer(arguments.reproducer, arguments.verify_each, arguments.hooks))
     if arguments.target and arguments.emitter is None:
         raise UserError("there is nothing to emit for a target", location="--target", hint="give --emit too")
     for name, report in (("mlir-timing", Timing), ("mlir-pass-statistics", Statistics)):

@@ -50,12 +50,51 @@ def broken(monkeypatch):
 @pytest.mark.parametrize("pipeline", ["builtin.module(cse)", 'a{text="x y\\z"}'])
 @pytest.mark.parametrize("verify", [True, False])
 @pytest.mark.parametrize("load", [(), ("mine:A", "mine.more:B.C")])
-def test_what_is_written_is_read(pipeline, verify, load):
-    reproducer = Reproducer(pipeline, verify, load)
+@pytest.mark.parametrize("hooks", ["", "mine/it.py:Hooks"])
+def test_what_is_written_is_read(pipeline, verify, load, hooks):
+    reproducer = Reproducer(pipeline, verify, load, hooks)
     text, found = taken_from(reproducer.at_end_of(TEXT))
     assert found == reproducer
     with context():
         assert str(ir.Module.parse(text)) == str(ir.Module.parse(TEXT))
+
+
+HOOKS = """
+from bascule.dialect.steering.hooks import Hooks
+
+
+class Refusing(Hooks):
+    def may_fuse(self, fusion):
+        raise RuntimeError("not this one")
+"""
+TWO = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> attributes {bascule.graph} {
+  %0 = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %e = tensor.extract %x[%i] : tensor<4xf32>
+    %a = math.exp %e : f32
+    "bascule.yield"(%a) : (f32) -> ()
+  }) {ranges = affine_map<() -> (4)>} : () -> tensor<4xf32>
+  %1 = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %e = tensor.extract %0[%i] : tensor<4xf32>
+    %a = math.log %e : f32
+    "bascule.yield"(%a) : (f32) -> ()
+  }) {ranges = affine_map<() -> (4)>} : () -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+"""
+
+
+def test_decisions_of_hooks_are_taken_again(tmp_path, capsys):
+    source, hooks, file = tmp_path / "two.mlir", tmp_path / "hooks.py", tmp_path / "local.mlir"
+    source.write_text(TWO)
+    hooks.write_text(HOOKS)
+    flags = ["--inline-producers", f"--load-hooks={hooks}:Refusing", f"--mlir-pass-pipeline-crash-reproducer={file}"]
+    assert opt.main([str(source), *flags]) == 1
+    assert "RuntimeError: not this one" in capsys.readouterr().err
+    assert opt.main([str(file), "--run-reproducer"]) == 1
+    assert "RuntimeError: not this one" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("order", [1, -1])
