@@ -93,6 +93,6 @@ class LocalReproducer:
             except OSError as error:
                 pass_on(error)
                 raise UserError(f"cannot write '{self.path}': {error.strerror}", location="the reproducer") from None
-        elif when == "after":
-            self.path.unlink(missing_ok=True)
+        elif when == "after" and self.path.is_file():  # a device or a pipe is not ours to remove
+            self.path.unlink()
         self._kept = when == "failure"

@@ -1,5 +1,7 @@
 """The file of a pass that fails: the IR before it, and that pass, in the form that `mlir-opt` reads and writes."""
 
+import os
+
 import pytest
 from bascule.dialect.failures.reproducers import Reproducer, taken_from
 from bascule.dialect.ir import context
@@ -84,6 +86,19 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> attributes {bascule.graph} {
   return %1 : tensor<4xf32>
 }
 """
+
+
+def test_what_is_no_file_stays(tmp_path):
+    """A pipe stands for a device here, which a test is not to put at risk."""
+    source, pipe = tmp_path / "f.mlir", tmp_path / "pipe"
+    source.write_text(TEXT)
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert opt.main([str(source), "--cse", f"--mlir-pass-pipeline-crash-reproducer={pipe}"]) == 0
+        assert pipe.is_fifo()
+    finally:
+        os.close(reading)
 
 
 def test_decisions_of_hooks_are_taken_again(tmp_path, capsys):
