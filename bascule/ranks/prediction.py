@@ -117,7 +117,7 @@ def predict_collectives(step: Callable[[], Any], model: Callable[..., Any]) -> P
 
 
 def _host_seconds(step: Callable[[], Any]) -> float:
-    """What the host takes for a step, without a profiler. The GPU is done with the one before."""
+    """Of a step without a profiler, after the GPU is done with the one before."""
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
     began = perf_counter()
