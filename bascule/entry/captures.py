@@ -7,6 +7,7 @@ Dynamo tells of each capture before anybody knows of whose graphs: so all is as 
 from contextlib import ExitStack
 from typing import Any
 
+from bascule.frontend.torch_patches.captures.foreseen_breaks import foreseen_breaks
 from bascule.frontend.torch_patches.captures.guard_latency import guards_timed_warm
 from bascule.frontend.torch_patches.captures.local_classes import local_classes_once
 from bascule.frontend.torch_patches.captures.local_map_import import local_map_as_imported
@@ -18,6 +19,7 @@ from ..compat.graphs.dynamo import callback_handler, compilers_in_use
 from ..compiler.gc_pause import pause, resume
 
 _patches = (
+    foreseen_breaks,
     guards_timed_warm,
     local_classes_once,
     local_map_as_imported,

@@ -27,10 +27,13 @@ class Patch:
                 self._undo()
 
 
-def together(*patches: Patch, after: Callable[[], None]) -> Patch:
-    """Several as one; `after` is called once they are undone."""
+def together(
+    *patches: Patch, before: Callable[[], None] = lambda: None, after: Callable[[], None] = lambda: None
+) -> Patch:
+    """Several as one; `before` is called at each entry, `after` once they are undone."""
 
     def make() -> None:
+        before()
         for patch in patches:
             patch._make()
 

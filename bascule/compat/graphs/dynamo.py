@@ -19,9 +19,14 @@ from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch._dynamo.callback import callback_handler
 from torch._dynamo.debug_utils import minifier_dir
 from torch._dynamo.eval_frame import cached_backends, innermost_fn
-from torch._dynamo.exc import ShortenTraceback, TensorifyScalarRestartAnalysis, TorchDynamoException
+from torch._dynamo.exc import (
+    ShortenTraceback,
+    SpeculationRestartAnalysis,
+    TensorifyScalarRestartAnalysis,
+    TorchDynamoException,
+)
 from torch._dynamo.source import ConstantSource
-from torch._dynamo.symbolic_convert import InstructionTranslatorBase, TensorifyState
+from torch._dynamo.symbolic_convert import InliningInstructionTranslator, InstructionTranslatorBase, TensorifyState
 from torch._dynamo.utils import GmWrapper, counters, detect_fake_mode, flatten_graph_inputs, get_debug_dir
 from torch._dynamo.variables import higher_order_ops
 from torch._dynamo.variables.builder import VariableBuilder
@@ -39,8 +44,10 @@ __all__ = [
     "LOCAL_MAP_MODULE",
     "ConstantSource",
     "GmWrapper",
+    "InliningInstructionTranslator",
     "InstructionTranslatorBase",
     "ShortenTraceback",
+    "SpeculationRestartAnalysis",
     "TensorifyScalarRestartAnalysis",
     "TensorifyState",
     "TorchDynamoException",
