@@ -131,6 +131,7 @@ class Search(Generic[Plans]):
     precision: str | None = None  # in which values may be saved: see `lowered_values.py`
     link: Link | None = None  # by which values may be moved to the host: see `host_copies.py`
     _cuts: dict[tuple[Step, tuple[Node, ...]], list[Choice]] = field(default_factory=dict, init=False)
+    _with_more_stages: dict[SavedProgram, SavedProgram] = field(default_factory=dict, init=False)
 
     def pair(self, choice: Choice) -> Pair:
         """Forward and backward of a choice."""
@@ -329,6 +330,13 @@ class Search(Generic[Plans]):
                 found.append((min(known, key=lambda choice: choice.predicted), each))
         return found
 
+    def _finer(self, program: SavedProgram) -> SavedProgram:
+        """`program` with more stages: it knows lives better, and proves less in the time that it has."""
+        if program not in self._with_more_stages:
+            more = self._program(program.step, program.choice, program.link, 2 * STAGES)
+            self._with_more_stages[program] = more
+        return self._with_more_stages[program]
+
     def _coarsest(self, program: SavedProgram) -> Choice | None:
         return next((choice for choice, each in self._coarse if each is program), None)
 
@@ -342,8 +350,7 @@ class Search(Generic[Plans]):
     def _least(self, seconds: float) -> Choice:
         found = list[Choice]()
         for choice, program in self._coarse:
-            # With more stages the program knows lives better, and proves less in the time that it has.
-            finer = self._program(program.step, program.choice, program.link, 2 * STAGES)
+            finer = self._finer(program)
             solution = finer.least(seconds)
             known = [choice] if solution is None else [choice, self._choice_of(finer, solution)]
             # A plan takes as long as in a compile: choices of one program, alike, are told apart by what is predicted.

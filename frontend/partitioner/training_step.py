@@ -3,8 +3,8 @@
 A view has the bytes of what it views: its `root`. A node that `fuses` computes where it reads, and can be computed where it is read.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -42,6 +42,9 @@ class Step:
     fuses: Callable[[Node], bool]
     chunked: frozenset[Node] = frozenset()
     chunk_bytes: int = 0
+    # Many choices are compared, and the graph stays as it is.
+    _reads: dict[Node, Sequence[Node]] = field(default_factory=dict, init=False, repr=False)
+    _times: dict[tuple[Node, float], float] = field(default_factory=dict, init=False, repr=False)
 
     @staticmethod
     def of(graph: Graph, info: Any) -> "Step":
@@ -91,12 +94,22 @@ class Step:
         """The node whose memory `node` has."""
         return self._roots[node]
 
-    def reads(self, node: Node) -> list[Node]:
+    def reads(self, node: Node) -> Sequence[Node]:
         """The roots that a call reads, each once, but for numbers."""
-        return list(dict.fromkeys(self.root(each) for each in node.all_input_nodes if not is_number(each)))
+        found = self._reads.get(node)
+        if found is None:
+            operands = (self.root(each) for each in node.all_input_nodes if not is_number(each))
+            found = self._reads[node] = tuple(dict.fromkeys(operands))
+        return found
 
     def time(self, node: Node, flops_a_byte: float = FLOPS_A_BYTE) -> float:
         """About how long a call takes, in bytes that are moved meanwhile: memory that is read and written, and operations of products."""
+        key = node, flops_a_byte
+        if key not in self._times:
+            self._times[key] = self._time(node, flops_a_byte)
+        return self._times[key]
+
+    def _time(self, node: Node, flops_a_byte: float) -> float:
         if self.root(node) is not node or node.op != "call_function":
             return 0.0
         moved = self.whole(node) if self.fuses(node) else self.whole(node) + sum(map(self.whole, node.all_input_nodes))

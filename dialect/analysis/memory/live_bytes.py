@@ -77,6 +77,9 @@ class _Reader:
         self.sizes = Sizes(graph, table)
         self.end = len(self.ops) - 1
         self.attributes = argument_attributes(graph)
+        self.returned: dict[ir.Value, list[int]] = {}  # the numbers of the results that lie in the memory of each
+        for number, value in enumerate(self.ops[-1].operands):
+            self.returned.setdefault(root_of(value), []).append(number)
 
     def read(self) -> LiveBytes:
         # A user's operator may hold what it returns, which no program counts on; its memory of its own is not the step's.
@@ -119,12 +122,8 @@ class _Reader:
         op = buffer.value.owner.operation
         kind = ARENA_OF if ARENA in op.attributes else RESULT if buffer.escapes else INTERMEDIATE
         place = source_of(op.location)
-        numbers = (
-            [n for n, value in enumerate(self.ops[-1].operands) if root_of(value) == buffer.value]
-            if kind == RESULT
-            else []
-        )
-        return Held(self.bytes(buffer.value), buffer.first, min(buffer.last, self.end), kind, place, tuple(numbers))
+        numbers = tuple(self.returned.get(buffer.value, ())) if kind == RESULT else ()
+        return Held(self.bytes(buffer.value), buffer.first, min(buffer.last, self.end), kind, place, numbers)
 
     def _given_to(self, buffer: Buffer) -> int | None:
         """The number of the argument that dies, in whose memory `buffer` lies. Of one that the user may hold there is memory beside it."""

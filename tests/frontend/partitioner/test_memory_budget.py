@@ -1,6 +1,7 @@
 """A training step keeps its memory budget, with the bits that it has without one; a budget that is not possible is refused with the least."""
 
 import re
+from time import perf_counter
 
 import pytest
 import torch
@@ -170,3 +171,23 @@ def test_cuts_keep_a_budget_where_the_solver_finds_nothing(part, without, monkey
     run = Run(part)
     assert run.peak <= part * without.peak + BESIDE
     assert all(map(torch.equal, run.results, without.results))
+
+
+def test_no_program_is_solved_again_once_it_is(monkeypatch):
+    asked, theirs = list[tuple](), saved_program.solve
+
+    def noted(costs, most, integral, rows, seconds):
+        begun = perf_counter()
+        found = theirs(costs, most, integral, rows, seconds)
+        if perf_counter() - begun < seconds:
+            asked.append((tuple(costs), tuple(rows.columns), tuple(rows.values), tuple(rows.upper)))
+        return found
+
+    with pytest.raises(UserError) as raised:
+        Run(1024)
+    least = int(re.search(r"\((\d+) bytes\) at least", str(raised.value))[1])
+    monkeypatch.setattr(saved_program, "solve", noted)
+    with pytest.raises(UserError):
+        Run(int(0.97 * least))  # near enough to look closer
+    assert len(asked) > 5
+    assert len(asked) == len({*asked})
