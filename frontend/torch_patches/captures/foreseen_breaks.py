@@ -187,6 +187,7 @@ def _break(translator: Any, known: _Break) -> None:
         known.count("remove_from_stats")
     finally:
         del translator.dispatch_table
+        known.error.__traceback__ = None  # it holds the frames of a capture, and these its tensors
         translator.instruction_pointer, log.index = at, begin
         translator.block_stack[:] = blocks
 
