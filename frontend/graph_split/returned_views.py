@@ -1,5 +1,7 @@
 """Views of inputs that a graph returns and the IR cannot tell to be views: they run by themselves."""
 
+from operator import getitem
+
 import sympy
 import torch
 from torch.fx import Graph, Node
@@ -28,9 +30,9 @@ def returned_views(graph: Graph) -> dict[Node, str]:
     inputs = {storage_of(node) for node in inputs_of(graph)} - {None}
     for node in graph.output_node().all_input_nodes:
         chain: list[Node] = []
-        while node.op == "call_function" and storage_of(node) in inputs and node.all_input_nodes:
-            chain.append(node)
-            node = node.all_input_nodes[0]
+        while node.op == "call_function" and storage_of(node) in inputs and (near := _viewed(node)):
+            chain += (node, *near[:-1])
+            node = near[-1]
         if any(_reshapes_gaps(link) for link in chain):
             found |= {link: REASON for link in chain}
         found |= dict.fromkeys(_begins_elsewhere(node, inputs), WRITTEN)
@@ -42,8 +44,8 @@ def _begins_elsewhere(node: Node, inputs: set[int | None]) -> list[Node]:
     storage, chain = storage_of(node), [node]
     if node.op != "call_function" or storage is None or storage in inputs:
         return []
-    while (near := chain[-1].all_input_nodes) and near[0].op == "call_function" and storage_of(near[0]) == storage:
-        chain.append(near[0])
+    while (near := _viewed(chain[-1])) and near[-1].op == "call_function" and storage_of(near[-1]) == storage:
+        chain += near
     while chain[-1].target in _LIKE_FIRST and chain[-1].all_input_nodes[0].target in _LIKE_FIRST:
         chain.append(chain[-1].all_input_nodes[0])
     first = chain[-1]
@@ -51,6 +53,12 @@ def _begins_elsewhere(node: Node, inputs: set[int | None]) -> list[Node]:
     numbers = [n for x in values for n in (*x.shape, *x.stride(), x.storage_offset())]
     dynamic = any(isinstance(n, torch.SymInt) for n in numbers)
     return chain if dynamic and any(_expression(x.storage_offset()) != 0 for x in values[1:]) else []
+
+
+def _viewed(node: Node) -> list[Node]:
+    """The first operand of `node`; of one of several results (`split`) after their operator."""
+    near = node.all_input_nodes[:1]
+    return [*near, *near[0].all_input_nodes[:1]] if node.target is getitem else near
 
 
 def _reshapes_gaps(node: Node) -> bool:
