@@ -13,6 +13,7 @@ from bascule.dialect.mlir import ir
 
 EXPR, LAYOUTS = "bascule.expr", "bascule.layouts"
 DECOMPOSED = "bascule.decomposed"  # on a cast that the decomposition of another operator makes: not the user's own
+INSIDE = "bascule.inside"  # on `as_strided` and its like: their places are those of elements of their first operand
 LIST = "torch.prim.ListConstruct"
 COMPLEX = "torch.constant.complex"
 

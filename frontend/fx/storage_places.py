@@ -65,6 +65,12 @@ def outside(graph: Graph) -> UnsupportedError | None:
     return None
 
 
+def inside(x: torch.Tensor, sizes: Sequence[Any], strides: Sequence[Any], first: Any) -> bool:
+    """Whether places (FX arguments), counted from the first element of `x`, are not outside of it. Of dynamic sizes there is a guard."""
+    end = _value(first) + _extent(*(list(map(_value, numbers)) for numbers in (sizes, strides)))
+    return holds(x.numel() > 0) and holds(_value(first) >= 0) and holds(end <= _extent(x.shape, x.stride()))
+
+
 def _start(x: Node) -> Any:
     """The element of its storage at which `x` begins in eager."""
     maker = _maker(x)

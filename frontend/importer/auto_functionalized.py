@@ -17,7 +17,9 @@ from torch.fx import Node
 
 from bascule.compat.operators.schemas import OpOverload
 
+from ..conversion.torch_stage import INSIDE
 from ..fx.node_calls import STORAGE_OFFSETS, is_written
+from ..fx.storage_places import inside
 
 aten = torch.ops.aten
 
@@ -99,7 +101,10 @@ class _Import:
                 concrete[-1] += fakes[0].storage_offset()
             fake = operator(*fakes, *concrete)
         given = [*(tensor.value for tensor in tensors), *arguments]
-        return _Tensor(self.call(self.node, operator, given, {}, fake), fake)
+        made = _Tensor(self.call(self.node, operator, given, {}, fake), fake)
+        if operator in STORAGE_OFFSETS and inside(fakes[0], *arguments):
+            made.value.owner.attributes[INSIDE] = ir.UnitAttr.get()
+        return made
 
     def argument(self, view: _View) -> _Tensor:
         viewed = self.bases[view.base]

@@ -23,11 +23,11 @@ from torch.fx import Node
 from bascule.compat.operators.custom_operators import MAKE_TOKEN, SINK_TOKENS
 from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload
 
-from ..conversion.torch_stage import COMPLEX, DECOMPOSED, EXPR, LAYOUTS
+from ..conversion.torch_stage import COMPLEX, DECOMPOSED, EXPR, INSIDE, LAYOUTS
 from ..fx.fused_products import FUSED_PRODUCT
 from ..fx.node_calls import STORAGE_OFFSETS
 from ..fx.operator_effects import is_seen_outside
-from ..fx.storage_places import offset_in
+from ..fx.storage_places import inside, offset_in
 from .auto_functionalized import Structure, import_functionalized
 from .locations import Locations
 from .symbolic_numbers import SymNumber, is_number
@@ -123,8 +123,10 @@ class NodeImporter(base.GraphNodeImporter):
         loc = self.locations.of(node, callee.text)
         rest = callee.parameters[len(given) :]
         arguments = [*given, *(named.get(name, default) for name, default in rest)]
+        own_places = False
         if (position := STORAGE_OFFSETS.get(target)) is not None and isinstance(arguments[0], Node):
             arguments[position] = offset_in(arguments[0], arguments[position])
+            own_places = inside(arguments[0].meta["val"], *arguments[-3:])
         operands = [self._argument(loc, a, type_) for a, type_ in zip(arguments, callee.types)]
         leaves = [] if value is None and not callee.returns else _leaves(value)
         op = self._operator(loc, callee.name, operands, leaves, registered=not callee.returns_lists)
@@ -132,6 +134,8 @@ class NodeImporter(base.GraphNodeImporter):
             op.attributes[EFFECTS] = ir.UnitAttr.get()
         if callee.text in _CASTS and str(node.meta.get("original_aten", target)) not in _CASTS:
             op.attributes[DECOMPOSED] = ir.UnitAttr.get()
+        if own_places:
+            op.attributes[INSIDE] = ir.UnitAttr.get()
         if node.meta.get(FUSED_PRODUCT) and target is node.target:
             op.attributes[FUSED] = ir.UnitAttr.get()
         results = iter(op.results)

@@ -15,6 +15,7 @@ from bascule.dialect.mlir import ir
 from ...conversion.context import Conversion
 from ...conversion.index_maps import delinearize, dim, dims, element_count, polynomial, reshape_map, same_size
 from ...conversion.registry import NoRule, rule
+from ...conversion.torch_stage import INSIDE
 from ..support.axes import wrap_dim
 from ..support.operands import read, tensor_dtype
 from ..support.scalars import dtype_of, scalar_type
@@ -228,7 +229,8 @@ def as_strided(c, x, size, stride, storage_offset=None):
     for i, step in enumerate(stride):
         position = position + dim(i) * step
     # A copy of an input has no rest of a storage. What the graph makes has all that is read (`storage_places.outside`).
-    if isinstance(root.owner, ir.Block) and not stays_inside(root, position, size):
+    own = INSIDE in c.op.attributes
+    if isinstance(root.owner, ir.Block) and not own and not stays_inside(root, position, size):
         raise NoRule("what it reads may lie outside of the tensor, in the rest of its storage")
     return view(c, root, storage_index(root, position, len(size)))
 
