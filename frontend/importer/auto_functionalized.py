@@ -20,6 +20,7 @@ from bascule.compat.operators.schemas import OpOverload
 from ..conversion.torch_stage import INSIDE
 from ..fx.node_calls import STORAGE_OFFSETS, is_written
 from ..fx.storage_places import inside
+from ..fx.trace_context import known
 
 aten = torch.ops.aten
 
@@ -102,9 +103,14 @@ class _Import:
             fake = operator(*fakes, *concrete)
         given = [*(tensor.value for tensor in tensors), *arguments]
         made = _Tensor(self.call(self.node, operator, given, {}, fake), fake)
-        if operator in STORAGE_OFFSETS and inside(fakes[0], *arguments):
+        if operator in STORAGE_OFFSETS and self._inputs_begin_storages() and inside(fakes[0], *arguments):
             made.value.owner.attributes[INSIDE] = ir.UnitAttr.get()
         return made
+
+    def _inputs_begin_storages(self) -> bool:
+        """Whether places are certain: a written copy of an input that begins elsewhere in its storage has a fake tensor that begins at 0."""
+        values = [x.meta.get("val") for x in self.node.graph.find_nodes(op="placeholder")]
+        return all(known(x.storage_offset() == 0) for x in values if isinstance(x, torch.Tensor))
 
     def argument(self, view: _View) -> _Tensor:
         viewed = self.bases[view.base]
