@@ -12,7 +12,7 @@ from random import Random
 
 import torch
 
-from tests.generators.cases import check, generators
+from tests.generators.cases import check, generators, refusals
 
 
 def main() -> None:
@@ -34,6 +34,7 @@ def main() -> None:
 def _tried(name: str, draw, seeds: range, failures: Path) -> int:
     """How many cases differ."""
     wrong, pytorch, began = 0, 0, time.monotonic()
+    refusals.clear()
     for seed in seeds:
         torch._dynamo.reset()
         finding = check(draw(Random(seed)))
@@ -48,9 +49,11 @@ def _tried(name: str, draw, seeds: range, failures: Path) -> int:
         print(f"{name} {seed}: {finding.differences[0].splitlines()[0]}", flush=True)
     print(
         f"{name}: {len(seeds)} cases from seed {seeds[0]}, {wrong} differ, {pytorch} in aot_eager too, "
-        f"{time.monotonic() - began:.0f} s",
+        f"{refusals.total()} refused as documented, {time.monotonic() - began:.0f} s",
         flush=True,
     )
+    for reason, count in refusals.most_common():
+        print(f"{name}: refused {count} times: {reason}", flush=True)
     return wrong
 
 

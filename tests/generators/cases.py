@@ -2,12 +2,15 @@
 
 import importlib
 import pkgutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
 import tests.generators
+
+refusals = Counter[str]()  # documented refusals, by what they say: cases that are not compared
 
 
 class Case(Protocol):
