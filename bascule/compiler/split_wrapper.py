@@ -12,9 +12,11 @@ from bascule.frontend.fx.stack_traces import location_of
 from bascule.frontend.graph_split.higher_order_decompositions import has_dense_form, operands
 from bascule.frontend.graph_split.split_module import Alone, Solved, Step, Submodule, makes, reads
 from bascule.frontend.graph_split.split_point import called_by
+from bascule.frontend.importer.nodes import auto_functionalized
 from bascule.lowering.program.source import Source
 
 from ..compat.operators.schemas import HigherOrderOperator, OpOverload
+from ..compat.tensors.layouts import is_non_overlapping_and_dense_or_false
 
 RESERVED = {"args", "call", "constants", "given", "operator", "torch"}
 _PATHS = {"_operator": "operator", "torch": "torch"}  # where functions that are no operators of PyTorch live
@@ -121,8 +123,24 @@ class SplitWrapper:
             name = self._constant(target.name(), self.called.setdefault(target, Called(target)))
         else:
             name = self._text(target)
-        parts = [*map(self._text, node.args), *(f"{key}={self._text(x)}" for key, x in node.kwargs.items())]
+        kwargs = {key: self._text(x) for key, x in node.kwargs.items()}
+        if target is auto_functionalized:
+            offsets = {key: x for key, x in node.kwargs.items() if key.endswith("_storage_offset")}
+            kwargs |= {key: str(int(x.meta["val"])) for key, x in offsets.items() if isinstance(x, torch.fx.Node)}
+            kwargs["_all_bases"] = f"[{', '.join(map(self._base, node.kwargs['_all_bases']))}]"
+        parts = [*map(self._text, node.args), *(f"{key}={text}" for key, text in kwargs.items())]
         return f"{name}({', '.join(parts)})"
+
+    def _base(self, x: torch.fx.Node) -> str:
+        """A tensor that an operator writes views of, which are named by their places in memory, as numbers. A part gives its elements from the
+        start of a storage, and without gaps: they are put where the trace has them. Sizes that decide where are guarded."""
+        name, fake = self.names[x], x.meta["val"]
+        offset = int(fake.storage_offset())
+        if x.op == "placeholder" or (offset == 0 and is_non_overlapping_and_dense_or_false(fake)):
+            return name
+        sizes, strides = (tuple(map(int, numbers)) for numbers in (fake.shape, fake.stride()))
+        extent = offset + 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides))
+        return f"{name}.new_empty({extent}).as_strided({sizes}, {strides}, {offset}).copy_({name})"
 
     def _text(self, value: Any) -> str:
         """An argument as Python reads it."""

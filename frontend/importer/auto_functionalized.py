@@ -16,11 +16,11 @@ from bascule.dialect.mlir import ir
 from torch.fx import Node
 
 from bascule.compat.operators.schemas import OpOverload
+from bascule.compat.tensors.layouts import is_non_overlapping_and_dense_or_false
 
 from ..conversion.torch_stage import INSIDE
 from ..fx.node_calls import STORAGE_OFFSETS, is_written
 from ..fx.storage_places import inside
-from ..fx.trace_context import known
 
 aten = torch.ops.aten
 
@@ -84,6 +84,14 @@ def _scattered(base: torch.Tensor) -> torch.Tensor:
     return aten.as_strided_scatter.default(moved, moved.new_empty(0), (0,), (1,), 0)
 
 
+def _check_places(base: torch.Tensor, view: tuple) -> None:
+    """Refuses a view (sizes, strides, offset) by places that a new value of `base` may not have: that has its elements, and nothing between."""
+    if not is_non_overlapping_and_dense_or_false(base):
+        raise UnsupportedError("it writes to a view of a tensor with gaps or overlaps")
+    if not inside(base, *view):
+        raise UnsupportedError("what it writes may lie outside of the tensor, in the rest of its storage")
+
+
 class _Import:
     def __init__(self, node: Node, value_of: ValueOf, call: Call):
         self.node, self.call = node, call
@@ -95,6 +103,8 @@ class _Import:
         """`operator` of tensors and FX arguments, imported; `as_strided` counts from the first element, in a fake tensor from its storage's."""
         fakes = [tensor.fake for tensor in tensors]
         concrete = list(map(_concrete, arguments))
+        if operator in STORAGE_OFFSETS:
+            _check_places(fakes[0], arguments)
         if operator == aten.as_strided_scatter.default:
             fake = _scattered(fakes[0])
         else:
@@ -103,14 +113,9 @@ class _Import:
             fake = operator(*fakes, *concrete)
         given = [*(tensor.value for tensor in tensors), *arguments]
         made = _Tensor(self.call(self.node, operator, given, {}, fake), fake)
-        if operator in STORAGE_OFFSETS and self._inputs_begin_storages() and inside(fakes[0], *arguments):
+        if operator in STORAGE_OFFSETS:
             made.value.owner.attributes[INSIDE] = ir.UnitAttr.get()
         return made
-
-    def _inputs_begin_storages(self) -> bool:
-        """Whether places are certain: a written copy of an input that begins elsewhere in its storage has a fake tensor that begins at 0."""
-        values = [x.meta.get("val") for x in self.node.graph.find_nodes(op="placeholder")]
-        return all(known(x.storage_offset() == 0) for x in values if isinstance(x, torch.Tensor))
 
     def argument(self, view: _View) -> _Tensor:
         viewed = self.bases[view.base]

@@ -14,6 +14,7 @@ from .multilabel_margin_loss import multilabel_margins_right
 from .skip_graph_text import unread_graphs_unwritten
 from .synthetic_bases import synthetic_bases_right
 from .whole_interpolation import whole_resampling
+from .written_views import written_views_right
 
 
 @contextmanager
@@ -31,5 +32,6 @@ def trace_patches() -> Iterator[None]:
         dense_tangents,
         dirty_inputs_written,
         synthetic_bases_right,
+        written_views_right,
     ):
         yield

@@ -1,9 +1,12 @@
 """Operators of the user's that write to views of tensors of dynamic sizes: whether a view stays inside of its tensor is asked of the sizes."""
 
+import re
+
 import pytest
 import torch
 
 from tests.frontend.against_eager import check
+from tests.generators.mutating_operators import Program
 
 
 @torch.library.custom_op("bascule_written_views::put", mutates_args={"out"})
@@ -62,3 +65,33 @@ def test_what_one_size_holds_another_does_not():
     call = torch.compile(taken, backend="bascule", dynamic=True)
     for size in (10, 8, 5):  # the last has three of the four elements
         torch.testing.assert_close(call(storage[:size]), taken(storage))
+
+
+OPERATORS = "torch.ops.bascule_generated."
+WRITES = {
+    "after an operator": ("put(x0, x0)", "scale(x0[1], 3)"),
+    "transposed, after an operator": ("put(x0, x0)", "scale(x0.t(), 2)"),
+    "after a write to a part": ("x0[:2].zero_()", "scale(x0[1], 3)"),
+    "of a view made before": ("v1 = x0[1]", "x0[:2].fill_(2)", "scale(v1, 3)"),
+    "of a view made before all was written": ("v1 = x0[..., 1:]", "x0.add_(2)", "scale(v1, 3)"),
+    "two of one memory": ("scale(x0[0], 3)", "both(x0[1], x0[2])", "put(x0[1], x0)"),
+}
+INPUTS = {
+    "from the start": "s[: 4 * n].view(n, 4)",
+    "transposed": "s[: 4 * n].view(n, 4).t()",
+    "from within": "s[2 : 2 + 4 * n].view(n, 4)",
+    "behind what is written": "torch.empty(0).set_(s.untyped_storage(), 40, (n, 4), (4, 1))",
+    "small gaps": "s.as_strided((n, 4), (5, 1))",
+    "gaps": "s.as_strided((n, 4), (9, 2), 1)",
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("given", INPUTS)
+@pytest.mark.parametrize("writes", WRITES)
+def test_places_in_a_storage(writes, given, dynamic):
+    """A view that an operator writes is found in the new value of its base, wherever the input begins and however it lies."""
+    body = tuple(re.sub(r"^(put|scale|both)", OPERATORS + r"\1", line) for line in WRITES[writes])
+    program = Program((INPUTS[given],), body, ("x0",), train=False, dynamic=dynamic)
+    assert program.runs()
+    assert not program.differences("bascule")
