@@ -2,7 +2,7 @@
 
 A functional graph has new values for tensors that are written, and these may begin elsewhere than the tensor in eager, with other strides:
 `slice_scatter` and `add` give what begins at 0. PyTorch describes a view that an operator writes by sizes, strides and offset as they were when
-the view was made, so that it would be taken of another place of the new value (seen in 2.11 to 2.14). Inside `written_views_right` a view is
+the view was made, so that it would be taken of another place of the new value (seen in 2.13). Inside `written_views_right` a view is
 described by what it is of the value that its base has now.
 
 The function that writes descriptions is private to PyTorch.

@@ -121,12 +121,13 @@ class Program:
             return False
         return True
 
-    def differences(self, backend: str) -> list[str]:
+    def differences(self, backend: str, **ours: Any) -> list[str]:
+        """`ours`: further options of Bascule's."""
         if not self.runs():
             return []
         torch._dynamo.reset()
         calls = self.situations()
-        options = {"on_error": "raise"} if backend == "bascule" else {}
+        options = {"on_error": "raise", **ours} if backend == "bascule" else {}
         ours = torch.compile(calls[0].function, backend=backend, dynamic=self.dynamic, options=options)
         found = []
         for number, one in enumerate(calls):

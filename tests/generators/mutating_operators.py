@@ -5,6 +5,7 @@ any other refusal of what `aot_eager` runs is a finding.
 """
 
 from random import Random
+from typing import Any
 
 import torch
 from bascule.dialect.errors import UnsupportedError
@@ -71,9 +72,9 @@ class Program(aliases.Program):
     def source(self) -> str:
         return super().source().replace("generators.aliases", f"generators.{__name__.rpartition('.')[2]}")
 
-    def differences(self, backend: str) -> list[str]:
+    def differences(self, backend: str, **ours: Any) -> list[str]:
         try:
-            return super().differences(backend)
+            return super().differences(backend, **ours)
         except UnsupportedError as error:
             if DOCUMENTED not in str(error):
                 raise

@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 
+from bascule.tiers import background
 from tests.frontend.against_eager import check
 from tests.generators.mutating_operators import Program
 
@@ -86,12 +87,18 @@ INPUTS = {
 }
 
 
+@pytest.mark.parametrize("tiers", [False, True])
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("given", INPUTS)
 @pytest.mark.parametrize("writes", WRITES)
-def test_places_in_a_storage(writes, given, dynamic):
-    """A view that an operator writes is found in the new value of its base, wherever the input begins and however it lies."""
+def test_places_in_a_storage(writes, given, dynamic, tiers, monkeypatch):
+    """A view that an operator writes is found in the new value of its base, wherever the input begins and however it lies; by operators too,
+    which run all of it in tiers."""
     body = tuple(re.sub(r"^(put|scale|both)", OPERATORS + r"\1", line) for line in WRITES[writes])
     program = Program((INPUTS[given],), body, ("x0",), train=False, dynamic=dynamic)
+    works = []
+    monkeypatch.setattr(background, "enqueue", works.append)
+    monkeypatch.setattr(background, "begin", lambda: None)
     assert program.runs()
-    assert not program.differences("bascule")
+    assert not program.differences("bascule", tiers=tiers)
+    assert bool(works) == tiers
