@@ -133,11 +133,15 @@ class SplitWrapper:
 
     def _base(self, x: torch.fx.Node) -> str:
         """A tensor that an operator writes views of, which are named by their places in memory, as numbers. A part gives its elements from the
-        start of a storage, and without gaps: they are put where the trace has them. Sizes that decide where are guarded."""
+        start of a storage, and without gaps, or, by operators, from where these put them: they are put where the trace has them. Sizes that
+        decide where are guarded."""
         name, fake = self.names[x], x.meta["val"]
-        offset = int(fake.storage_offset())
-        if x.op == "placeholder" or (offset == 0 and is_non_overlapping_and_dense_or_false(fake)):
+        if x.op == "placeholder":
             return name
+        offset = int(fake.storage_offset())
+        if is_non_overlapping_and_dense_or_false(fake):
+            moved = f"{name}.new_empty({offset} + {name}.numel()).as_strided({name}.shape, {name}.stride(), {offset}).copy_({name})"
+            return f"({name} if {name}.storage_offset() == {offset} else {moved})"
         sizes, strides = (tuple(map(int, numbers)) for numbers in (fake.shape, fake.stride()))
         extent = offset + 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides))
         return f"{name}.new_empty({extent}).as_strided({sizes}, {strides}, {offset}).copy_({name})"

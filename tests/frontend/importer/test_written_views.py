@@ -75,6 +75,7 @@ WRITES = {
     "after a write to a part": ("x0[:2].zero_()", "scale(x0[1], 3)"),
     "of a view made before": ("v1 = x0[1]", "x0[:2].fill_(2)", "scale(v1, 3)"),
     "of a view made before all was written": ("v1 = x0[..., 1:]", "x0.add_(2)", "scale(v1, 3)"),
+    "after a cut": ("v1 = x0.detach()", "v2 = v1.reshape(-1)", "each([v1, v1], 3)", "v1[:2].zero_()", "both(v2, v2)"),
     "two of one memory": ("scale(x0[0], 3)", "both(x0[1], x0[2])", "put(x0[1], x0)"),
 }
 INPUTS = {
@@ -94,7 +95,7 @@ INPUTS = {
 def test_places_in_a_storage(writes, given, dynamic, tiers, monkeypatch):
     """A view that an operator writes is found in the new value of its base, wherever the input begins and however it lies; by operators too,
     which run all of it in tiers."""
-    body = tuple(re.sub(r"^(put|scale|both)", OPERATORS + r"\1", line) for line in WRITES[writes])
+    body = tuple(re.sub(r"^(put|scale|both|each)", OPERATORS + r"\1", line) for line in WRITES[writes])
     program = Program((INPUTS[given],), body, ("x0",), train=False, dynamic=dynamic)
     works = []
     monkeypatch.setattr(background, "enqueue", works.append)
