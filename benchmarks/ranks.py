@@ -107,9 +107,8 @@ def measured(
                 print(f"{model}, {way}: {compiler}: timed: {told}", flush=True)
             predicted = dict(counters().get("collectives", {}))  # of what was timed
             one_more = lambda: step(batches[0], read=False)  # noqa: E731
-            whole_step = (
-                _predicted(one_more, call) if compiler == "bascule" else (one_more(), one_more())
-            )  # all take as many
+            # Every compiler takes as many steps: a prediction runs two.
+            whole_step = _predicted(one_more, call) if compiler == "bascule" else (one_more(), one_more())
             told["losses"] = losses + [step(batch) for batch in batches[1:]]
     except Exception as error:  # one combination that fails does not end the others, where all ranks fail alike
         return {"error": f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}"}

@@ -17,6 +17,7 @@ from bascule.lowering.program.source import Source
 
 from ..compat.operators.schemas import HigherOrderOperator, OpOverload
 from ..compat.tensors.layouts import is_non_overlapping_and_dense_or_false
+from ..compiled.eager import BASES
 
 RESERVED = {"args", "call", "constants", "given", "operator", "torch"}
 _PATHS = {"_operator": "operator", "torch": "torch"}  # where functions that are no operators of PyTorch live
@@ -127,7 +128,7 @@ class SplitWrapper:
         if target is auto_functionalized:
             offsets = {key: x for key, x in node.kwargs.items() if key.endswith("_storage_offset")}
             kwargs |= {key: str(int(x.meta["val"])) for key, x in offsets.items() if isinstance(x, torch.fx.Node)}
-            kwargs["_all_bases"] = f"[{', '.join(map(self._base, node.kwargs['_all_bases']))}]"
+            kwargs[BASES] = f"[{', '.join(map(self._base, node.kwargs[BASES]))}]"
         parts = [*map(self._text, node.args), *(f"{key}={text}" for key, text in kwargs.items())]
         return f"{name}({', '.join(parts)})"
 
