@@ -59,6 +59,7 @@ DEFAULT = (
     "overlap-collectives",  # in the order that is good for memory
     "overlap-host-copies",
     "bufferize-kernels",
+    "reinplace-collectives",  # in their last order, before memory is planned
     "separate-outputs",
     "nullable-tangents",  # before arguments are donated
     "spare-arguments",

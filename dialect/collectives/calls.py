@@ -21,6 +21,11 @@ COALESCED = {
     f"{NAMESPACE}{kind}.default": f"{NAMESPACE}{kind}_coalesced.default"
     for kind in ("all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor")
 }
+# An operator that works on a copy of what it is given -> the one that works on that.
+IN_PLACE = {
+    f"{NAMESPACE}{kind}.default": f"{NAMESPACE}{kind}_.default"
+    for kind in ("all_reduce", "all_reduce_coalesced", "broadcast")
+}
 GATHERS = tuple(name for kind in COALESCED if "all_gather" in kind for name in (kind, COALESCED[kind]))
 
 
@@ -43,7 +48,8 @@ class Start:
     @property
     def name(self) -> str:
         """`all_reduce`."""
-        return self.kind.removeprefix(NAMESPACE).removesuffix(".default").removesuffix("_coalesced")
+        kind = self.kind.removeprefix(NAMESPACE).removesuffix(".default").removesuffix("_")
+        return kind.removesuffix("_coalesced")
 
     @property
     def bytes(self) -> int | None:
@@ -78,7 +84,7 @@ def collectives_of(ops: Sequence[ir.Operation], table: ir.SymbolTable) -> Collec
             found.waits[number] = makers[op.operands[0]]
             waits.setdefault(makers[op.operands[0]], []).append(number)
         elif callee.startswith(NAMESPACE) and BEGINS in function.attributes:
-            makers.update(dict.fromkeys(op.results, number))
+            makers.update(dict.fromkeys(op.results or op.operands, number))
             found.starts[number] = _start(number, op, callee, function)
         elif callee.startswith(LOCAL):
             found.local.append(number)
@@ -92,9 +98,10 @@ def collectives_of(ops: Sequence[ir.Operation], table: ir.SymbolTable) -> Collec
 def _start(number: int, op: ir.Operation, callee: str, function: ir.Operation) -> Start:
     rest = tuple(str(attribute) for attribute in list(function.attributes[ARGUMENTS])[1:])
     dtype = str(op.operands[0].type.element_type) if len(op.operands) else ""
+    made = op.results or op.operands  # it works in place
     single = len(op.operands) == len(op.results) == 1
     ranks = function.attributes[RANKS].value if RANKS in function.attributes else None
-    return Start(number, callee, rest, dtype, bytes_of(op.operands), bytes_of(op.results), single, ranks)
+    return Start(number, callee, rest, dtype, bytes_of(op.operands), bytes_of(made), single, ranks)
 
 
 def bytes_of(values: Sequence[ir.Value]) -> int | None:

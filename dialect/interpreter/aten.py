@@ -1,6 +1,6 @@
 """Calls of ATen functions: the operator, its arguments from `bascule.arguments`, and which results are returned."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from bascule.compat.operators.schemas import OpOverload
 from ..ir.attributes import OperandAttr
 from ..ir.functions import ARGUMENTS, EFFECTS, EXTERN, MUTATES, OUT, RESULTS, parameters_of
 from ..ir.scalar_types import scalar_type_name
+from ..ir.signatures import operand_numbers
 from ..mlir import ir
 from .errors import InterpreterError, error
 from .maps import evaluate
@@ -89,6 +90,15 @@ def _destinations(op: ir.Operation, overload: OpOverload) -> list[str]:
     return [p.name for p in overload._schema.arguments if p.is_out] if len(op.results) == 0 else []
 
 
+def _written(op: ir.Operation, function: ir.Operation, overload: OpOverload, count: int) -> Iterator[int]:
+    """The numbers of the operands, of so many, that a call writes: destinations, and what an operator works on in place."""
+    yield from range(count - len(_destinations(op, overload)), count)
+    if MUTATES not in function.attributes:  # else it writes to copies
+        for parameter, attribute in zip(overload._schema.arguments, function.attributes[ARGUMENTS]):
+            if parameter.alias_info is not None and parameter.alias_info.is_write:
+                yield from operand_numbers(attribute)
+
+
 def _call_narrow(
     op: ir.Operation,
     function: ir.Operation,
@@ -101,9 +111,8 @@ def _call_narrow(
     narrow = [t.to(stored_dtype(getattr(type_, "element_type", type_))) for t, type_ in zip(tensors, types)]
     with computing_in(OWN):
         made = _call(op, function, overload, narrow, symbols)
-    read = len(tensors) - len(_destinations(op, overload))
-    for destination, written in zip(tensors[read:], narrow[read:]):
-        destination.copy_(written)
+    for number in _written(op, function, overload, len(tensors)):
+        tensors[number].copy_(narrow[number])
     whole = [widened(x.tensor if isinstance(x, Buffer) else x) for x in made]
     return [Buffer(t, 0) if isinstance(x, Buffer) else t for t, x in zip(whole, made)]
 

@@ -50,7 +50,7 @@ def check_extern(function: ir.Operation) -> None:
     type_ = ir.FunctionType(ir.TypeAttr(attributes["function_type"]).value)
     count = len(type_.inputs)
     written = attributes[MUTATES] if MUTATES in attributes else ()
-    for key, numbers in ((ARGUMENTS, _operands(attributes[ARGUMENTS])), (MUTATES, written)):
+    for key, numbers in ((ARGUMENTS, operand_numbers(attributes[ARGUMENTS])), (MUTATES, written)):
         for number in numbers:
             if not 0 <= number < count:
                 raise UserError(f"'{key}' of @{name} has operand {number} of {count}", location=where)
@@ -72,13 +72,13 @@ def _sized(
         yield "destination", SHAPES, type_.inputs[len(type_.inputs) - len(function.attributes[RESULTS]) :], sizes
 
 
-def _operands(attribute: ir.Attribute) -> Iterator[int]:
+def operand_numbers(attribute: ir.Attribute) -> Iterator[int]:
     """The numbers of the operands that an entry of `bascule.arguments` names."""
     if isinstance(attribute, OperandAttr):
         yield ir.IntegerAttr(attribute.index).value
     elif isinstance(attribute, ir.ArrayAttr):
         for entry in attribute:
-            yield from _operands(entry)
+            yield from operand_numbers(entry)
 
 
 def _check(

@@ -47,6 +47,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "choose-products": ("program.choose_products", "ChooseProducts"),
     "order-program": ("program.order_program", "OrderProgram"),
     "overlap-collectives": ("program.overlap_collectives", "OverlapCollectives"),
+    "reinplace-collectives": ("program.reinplace_collectives", "ReinplaceCollectives"),
     "overlap-host-copies": ("program.overlap_host_copies", "OverlapHostCopies"),
     "bufferize-kernels": ("program.bufferize_kernels", "BufferizeKernels"),
     "separate-outputs": ("program.separate_outputs", "SeparateOutputs"),

@@ -259,7 +259,7 @@ class Program:
         results = list(op.results)
         if not results:
             self.source.line(f"    {text}", where)
-            self._check_values(op, list(op.operands)[len(op.operands) - extern.outs :] if extern.writes_out else [])
+            self._check_values(op, self._made_in_place(op, extern))
             return
         positions = list(self.table[name].operation.attributes[RESULTS])
         if not extern.mutates and not extern.returns_list and len(extern.schema.returns) == 1:
@@ -275,6 +275,13 @@ class Program:
             left_out = ", left_out=True" if extern.may_leave_out and not self._is_read(result) else ""
             self.source.line(f"    {name} = laid_out({name}, {places.layout(result)}{left_out})", where)
             self._check_values(op, [result])
+
+    def _made_in_place(self, op: ir.Operation, extern: AtenFunction) -> list[ir.Value]:
+        """The operands that hold what a call without results has made: destinations, or what the call waits for."""
+        if extern.writes_out:
+            return list(op.operands)[len(op.operands) - extern.outs :]
+        begins = BEGINS in self.table[op.attributes["callee"].value].operation.attributes
+        return list(op.operands)[:1] if extern.schema.returns and not begins else []
 
     def _check_values(self, op: ir.Operation, values: Sequence[ir.Value]) -> None:
         """Checks what `op` has just computed, if that is asked for."""

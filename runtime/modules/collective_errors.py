@@ -22,12 +22,12 @@ _SAME_FAILURE = 5.0  # seconds in which the ranks fail together
 def ranks_note(lines: Sequence[str], number: int, namespace: Mapping[str, Any]) -> str | None:
     """A note on an error raised in line `number` of a module; None if that is no collective's."""
     call = _call_in(lines[number - 1], namespace)
-    if call is not None and _operator(call, namespace)._schema.name.endswith(f"::{WAIT}"):
+    if call is not None and _waits(call, namespace):
         call = _awaited(call, lines[: number - 1], namespace)
     if call is None:
         return None
     operator, group = _operator(call, namespace), _group_of(call)
-    name = operator._schema.name.partition("::")[2]
+    name = operator._schema.name.partition("::")[2].removesuffix("_")  # of one that works in place
     about = name if group is None else f"{name} of the process group '{group}'"
     tell(f"failed in {about}", waits=True)
     return f"in the collective {about}{ranks_of_group(group)}"
@@ -36,7 +36,7 @@ def ranks_note(lines: Sequence[str], number: int, namespace: Mapping[str, Any]) 
 def started_in(line: str, namespace: Mapping[str, Any]) -> str | None:
     """The name of the group of the collective that a line of a module starts; None where it starts none."""
     call = _call_in(line, namespace)
-    if call is None or _operator(call, namespace)._schema.name.endswith(f"::{WAIT}"):
+    if call is None or _waits(call, namespace):
         return None
     return _group_of(call)
 
@@ -75,8 +75,13 @@ def _operator(call: ast.Call, namespace: Mapping[str, Any]) -> Any:
     return found if hasattr(getattr(torch.ops, found.namespace), WAIT) else None
 
 
+def _waits(call: ast.Call, namespace: Mapping[str, Any]) -> bool:
+    return _operator(call, namespace)._schema.name.endswith(f"::{WAIT}")
+
+
 def _awaited(wait: ast.Call, lines: Sequence[str], namespace: Mapping[str, Any]) -> ast.Call | None:
-    """The call whose result `wait` takes, as of the last line that gives it its name; through elements of lists, and other names."""
+    """The call whose result `wait` takes, as of the last line that gives it its name, through elements of lists, and other names; or the last
+    that takes what `wait` takes, and works in place."""
     names = {node.id for argument in wait.args for node in ast.walk(argument) if isinstance(node, ast.Name)}
     for line in reversed(lines):
         try:
@@ -84,16 +89,25 @@ def _awaited(wait: ast.Call, lines: Sequence[str], namespace: Mapping[str, Any])
         except SyntaxError:
             continue
         for statement in body:
+            if isinstance(statement, ast.Expr) and (call := _call_of(statement.value, namespace)) is not None:
+                taken = {node.id for argument in call.args for node in ast.walk(argument) if isinstance(node, ast.Name)}
+                if taken & names and not _waits(call, namespace):
+                    return call
             if not isinstance(statement, ast.Assign):
                 continue
             given = {node.id for target in statement.targets for node in ast.walk(target) if isinstance(node, ast.Name)}
             if not given & names:
                 continue
-            call = next((x for x in ast.walk(statement.value) if isinstance(x, ast.Call)), None)
-            if call is not None and _operator(call, namespace) is not None:
+            if (call := _call_of(statement.value, namespace)) is not None:
                 return call
             names |= {node.id for node in ast.walk(statement.value) if isinstance(node, ast.Name)}
     return None
+
+
+def _call_of(value: ast.expr, namespace: Mapping[str, Any]) -> ast.Call | None:
+    """The outermost call in `value`, if it is of a collective, or waits for one."""
+    call = next((x for x in ast.walk(value) if isinstance(x, ast.Call)), None)
+    return call if call is not None and _operator(call, namespace) is not None else None
 
 
 def _group_of(call: ast.Call) -> str | None:

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as fc
+from bascule.dialect.collectives.calls import IN_PLACE
 
 from bascule.pipelines import DEFAULT
 from tests.generators.ranks import RankError, end_ranks, on_ranks
@@ -93,6 +94,55 @@ def begun(rank, group, waits):
 @pytest.mark.parametrize("waits", [True, False])
 def test_what_is_read_stays_until_it_is_waited_for(waits):
     assert on_ranks(2, begun, waits) == [0, 0]
+
+
+def in_place(rank, group, nan_asserts):
+    """Several under way at a time: of products, of a view, of two at once, of one reduced before; and one whose operand is read again."""
+
+    def function(x, w):
+        once = fc.all_reduce(x @ w, "sum", group)
+        again = fc.all_reduce(torch.relu(once) @ w, "sum", group)
+        sent = fc.broadcast((x @ w).view(2, -1) * (1 + again.flatten()[0]), 1, group)
+        kept = w @ x
+        return once, again + kept, sent, fc.all_reduce(kept, "sum", group)
+
+    generator = torch.Generator().manual_seed(rank)
+    x, w = (torch.randn(8, 8, generator=generator) for _ in range(2))
+    f = compiled(function, nan_asserts=nan_asserts)
+    told = [float((a - b).abs().max()) for a, b in zip(f(x, w), function(x, w))]
+    return max(told) < 1e-4, dist.get_world_size(group)
+
+
+@pytest.mark.parametrize("nan_asserts", [False, True])
+def test_reduced_in_place(nan_asserts):
+    assert on_ranks(2, in_place, nan_asserts) == [(True, 2)] * 2
+
+
+def overflowing(rank, group):
+    try:
+        compiled(lambda x: fc.all_reduce(x @ x, "sum", group) + 1, nan_asserts=True)(torch.full((4, 4), 8e18))
+    except AssertionError as error:
+        return str(error)
+
+
+def test_infinities_of_one_reduced_in_place_are_found():
+    """Each rank's product is finite, their sum is not."""
+    assert all("wait_tensor" in told and "16 infinities" in told for told in on_ranks(2, overflowing))
+
+
+def test_which_work_in_place():
+    """All that differ from another by what they write alone."""
+    copies = {}
+    for name in torch._C._dispatch_get_all_op_names():
+        namespace, _, kind = name.partition("::")
+        if namespace == "_c10d_functional" and kind.endswith("_"):
+            twin = getattr(torch.ops._c10d_functional, kind[:-1]).default
+            written = [
+                x.alias_info is not None for x in getattr(torch.ops._c10d_functional, kind).default._schema.arguments
+            ]
+            assert written == [True] + [False] * (len(twin._schema.arguments) - 1)
+            copies[f"_c10d_functional.{kind[:-1]}.default"] = f"_c10d_functional.{kind}.default"
+    assert copies == IN_PLACE
 
 
 def strided(rank, group):

@@ -93,7 +93,13 @@ def test_collectives_that_do_not_match_are_both_named():
 
 NAMESPACE = {
     name: getattr(torch.ops._c10d_functional, name).default
-    for name in ("wait_tensor", "all_reduce", "all_gather_into_tensor_coalesced")
+    for name in (
+        "wait_tensor",
+        "all_reduce",
+        "all_reduce_",
+        "all_reduce_coalesced_",
+        "all_gather_into_tensor_coalesced",
+    )
 } | {"mul": torch.ops.aten.mul.Tensor}
 
 
@@ -106,6 +112,14 @@ NAMESPACE = {
         (
             ["c, d = all_gather_into_tensor_coalesced([a, b], 2, '0')", "e = d", "d = None", "f = wait_tensor(e)"],
             "all_gather_into_tensor_coalesced of the process group '0'",
+        ),
+        (
+            ["all_reduce_(a, 'sum', '1')", "all_reduce_(b, 'sum', '2')", "wait_tensor(a)"],
+            "all_reduce of the process group '1'",
+        ),
+        (
+            ["a = mul(c, 2)", "all_reduce_coalesced_([b, a], 'sum', '1')", "wait_tensor(b)", "wait_tensor(a)"],
+            "group '1'",
         ),
         (["b = mul(a, 2)"], None),
         (["b = wait_tensor(a)"], None),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ...ir.functions import DIES, EXTERN, argument_attributes
+from ...ir.functions import BEGINS, DIES, EXTERN, argument_attributes
 from ...mlir import ir
 from .buffers import ALIASES, root_of
 
@@ -20,6 +20,7 @@ class Buffer:
     last: int
     allocated: bool = True  # by a `memref.alloc`
     escapes: bool = False  # it is returned, or seen by something that is
+    apart: bool = False  # a collective works in it: its wait is found by the storage, which is to be no other buffer's
     frees: list[ir.Operation] = field(default_factory=list)
     written: int = -1  # the first op that uses it
     read: int = -1  # the last op that uses it
@@ -51,12 +52,17 @@ def buffers_of(ops: Sequence[ir.Operation], table: ir.SymbolTable, owners: tuple
                 if buffer.written < 0:
                     buffer.written = number
                 buffer.escapes |= name == "func.return"
-        if name == "func.call" and len(op.results):
-            attributes = table[op.attributes["callee"].value].operation.attributes
-            if EXTERN in attributes and attributes[EXTERN].value.startswith(owners):
-                for result in op.results:
-                    if isinstance(result.type, ir.MemRefType):
-                        buffers[result] = Buffer(result, number, len(ops), allocated=False, written=number)
+        if name != "func.call":
+            continue
+        attributes = table[op.attributes["callee"].value].operation.attributes
+        if BEGINS in attributes and not len(op.results):
+            for operand in op.operands:
+                if root_of(operand) in buffers:
+                    buffers[root_of(operand)].apart = True
+        elif EXTERN in attributes and attributes[EXTERN].value.startswith(owners):
+            for result in op.results:
+                if isinstance(result.type, ir.MemRefType):
+                    buffers[result] = Buffer(result, number, len(ops), allocated=False, written=number)
     return list(buffers.values())
 
 

@@ -49,10 +49,10 @@ class PlanMemory(Pass):
     result is not returned. Then what is not returned gets a place in the arena: static sizes by best fit over
     their lives, sizes with symbols behind them, one place for all buffers of one size that are never needed together. A large
     buffer that is not alive when most memory is (arguments that die and what is returned counted) keeps an allocation of its own, if the
-    arena would otherwise raise the peak. On a GPU the arena is freed after its last use, and all that is needed until the peak, or from it on,
-    is apart where that takes fewer allocations: the arena then begins, or ends, elsewhere. `bascule.memory` on the graph function has the
-    bytes `asked` for, those of the `arena`, those `apart` if there are any, and those of the largest set of static buffers of the arena `live`
-    at one time, the least it can have.
+    arena would otherwise raise the peak; so does what a collective works on in place, which PyTorch knows by its storage. On a GPU the arena
+    is freed after its last use, and all that is needed until the peak, or from it on, is apart where that takes fewer allocations: the arena
+    then begins, or ends, elsewhere. `bascule.memory` on the graph function has the bytes `asked` for, those of the `arena`, those `apart`
+    if there are any, and those of the largest set of static buffers of the arena `live` at one time, the least it can have.
     """
 
     name: ClassVar[str] = "plan-memory"
@@ -146,9 +146,9 @@ def _apart(
             held = held * size  # a view may span more, of which other views hold the rest
         return Interval(first, last, min(_assumed(spanned), _assumed(held)))
 
-    inner = [b for b in buffers if b.allocated and not b.escapes]
+    inner = [b for b in buffers if b.allocated and not b.escapes and not b.apart]
     lives = [life(b.value, b.first, b.last) for b in inner]
-    made = [life(b.value, b.first, b.last) for b in buffers if not b.allocated or b.escapes]
+    made = [life(b.value, b.first, b.last) for b in buffers if not b.allocated or b.escapes or b.apart]
     made += [life(value, number, number) for number, value in copies]
     made += [life(value, 0, last) for value, last in given.items()]
     moved = apart(
@@ -160,7 +160,8 @@ def _apart(
         worth=target.worth,
         freed=target.freed,
     )
-    return [b for n, b in enumerate(inner) if n not in moved], [inner[n] for n in sorted(moved)]
+    own = [b for b in buffers if b.allocated and not b.escapes and b.apart]
+    return [b for n, b in enumerate(inner) if n not in moved], own + [inner[n] for n in sorted(moved)]
 
 
 def _assumed(size: ir.AffineExpr) -> int:
@@ -217,6 +218,7 @@ def _reuse(ops: Sequence[ir.Operation], buffers: Sequence[Buffer], table: ir.Sym
                     free.operands[0] = old.value
                 new.value.replace_all_uses_with(_seen_as(new.value.type, operands[i], op))
                 old.last, old.read, old.escapes, old.frees = new.last, new.read, new.escapes, new.frees
+                old.apart |= new.apart
     for op in dead:
         op.erase()
     return list(known.values())
