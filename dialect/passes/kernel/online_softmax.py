@@ -45,9 +45,9 @@ class OnlineSoftmax(Pass):
                 kernel = kernel_op(function)
                 if kernel is not None and _has_pairs(kernel):
                     walked = walked_loops(kernel, machine, Indexing(symbols_of(function), simplifier))
-                    for largest, total in list(_pairs(kernel)):
-                        if largest in walked and total in walked:
-                            _join(largest, total)
+                    # The hash of an op changes with its operands: all are looked up before the first is changed.
+                    for largest, total in [pair for pair in _pairs(kernel) if walked.issuperset(pair)]:
+                        _join(largest, total)
 
 
 def _has_pairs(kernel: ir.Operation) -> bool:
