@@ -46,8 +46,9 @@ Step = Sequence[Call | Host] | Gradient | At
 @dataclass
 class ProfiledStep:
     """A step, in order; how many `graphs` and `operators` run in it. `begun`: the kinds of the collectives that the host began, in order, inside
-    of hooks and graphs too, so far as their kind is known. `host`: when the host began each of the `steps` and when it was done, under the
-    profiler, in seconds since the first event; `host_seconds`: until the end of the last."""
+    of hooks and graphs too, so far as their kind is known. `host`: when the host began each of the `steps` (of a hook: the first collective in
+    it, before which it copies and flattens) and when it was done, under the profiler, in seconds since the first event; `host_seconds`: until
+    the end of the last."""
 
     steps: list[Step] = field(default_factory=list)
     graphs: int = 0
@@ -82,6 +83,9 @@ def step_of(events: Iterable[Any], costs: Costs) -> ProfiledStep:
     """Of the events of a profile with shapes, `profile.profiler.kineto_results.events()`."""
     found = ProfiledStep()
     inside: dict[int, int] = {}  # thread -> until when it is in something that is taken as one
+    hooks: dict[
+        int, int
+    ] = {}  # thread -> number of the step of the hook that it is in, which has begun no collective yet
     ours = [each for each in events if each.device_type().name == "CPU"]
     ours.sort(key=lambda each: (each.start_ns(), -each.duration_ns()))
     first = ours[0].start_ns() if ours else 0
@@ -92,10 +96,17 @@ def step_of(events: Iterable[Any], costs: Costs) -> ProfiledStep:
         if name.startswith(COLLECTIVE):
             found.begun += [kind for part, kind in KINDS.items() if part in name.replace("_", "")]
         if event.start_ns() < inside.get(thread, 0):
+            if name.startswith(COLLECTIVE) and thread in hooks:
+                hook = hooks.pop(thread)
+                found.host[hook] = (begun, found.host[hook][1])
             continue
+        hooks.pop(thread, None)
         if _take(found, name, event, costs):
             inside[thread] = event.start_ns() + event.duration_ns()
-        found.host += [(begun, done)] * (len(found.steps) - len(found.host))
+        if len(found.steps) > len(found.host):
+            found.host.append((begun, done))
+            if isinstance(found.steps[-1], (Gradient, At)):
+                hooks[thread] = len(found.host) - 1
     return found
 
 

@@ -133,6 +133,7 @@ def test_what_is_launched_has_the_times_of_the_host(graph):
     ]
     found = step_of(events, COSTS)
     assert found.host_seconds == pytest.approx(110e-9)
+    assert [done for _, done in found.host] == pytest.approx([50e-9, 69e-9, 110e-9])
     launched = found.with_host(0.5)
     times = [
         1e9 * each.seconds
@@ -150,3 +151,18 @@ def test_what_is_launched_has_the_times_of_the_host(graph):
     assert 1e9 * timeline.launched[timeline.order[-1]] == pytest.approx(50)
     told = timeline.predicted()
     assert told.step >= 1e-3 + 2e-3
+
+
+def test_a_hook_is_launched_when_it_begins_its_first_collective(graph):
+    """Not when it begins to copy what that sends. What other threads begin, and what comes after it, is none of it."""
+    events = [
+        Event("FSDP::pre_forward (blocks.0)", 0, 40),
+        Event("c10d::_allgather_base_", 5, 6, thread=2),
+        Event("c10d::_allgather_base_", 20, 30),
+        Event("c10d::_allgather_base_", 31, 32),
+        Event("FSDP::post_forward (blocks.0)", 50, 60),
+        Event(graph, 60, 90),
+        Event("c10d::allreduce_", 70, 80),
+    ]
+    found = step_of(events, COSTS)
+    assert [begun for begun, _ in found.host] == pytest.approx([20e-9, 50e-9, 60e-9])
