@@ -67,3 +67,50 @@ func.func @several(%x: memref<64x64xf32>) -> memref<64x64xf32> attributes {bascu
   memref.dealloc %w : memref<64x64xf32>
   return %u : memref<64x64xf32>
 }
+
+// A result of another shape than what was computed: this is the view.
+// CHECK-LABEL: func.func @returned_in_another_shape
+// CHECK: %[[A:[a-z_0-9]+]] = memref.alloc() : memref<64x64xf32>
+// CHECK: %[[V:[a-z_0-9]+]] = memref.reinterpret_cast %[[A]] to offset: [0], sizes: [4096], strides: [1]
+// CHECK: memref.copy %arg0, %[[V]]
+// CHECK: call @[[REDUCE]](%[[A]])
+// CHECK: call @[[WAIT]](%[[A]])
+// CHECK-NEXT: return %[[A]]
+func.func @returned_in_another_shape(%x: memref<4096xf32>) -> memref<64x64xf32> attributes {bascule.graph} {
+  %a = memref.alloc() : memref<4096xf32>
+  memref.copy %x, %a : memref<4096xf32> to memref<4096xf32>
+  %v = memref.reinterpret_cast %a to offset: [0], sizes: [64, 64], strides: [64, 1] : memref<4096xf32> to memref<64x64xf32>
+  %r = call @reduce(%v) : (memref<64x64xf32>) -> memref<64x64xf32>
+  %w = call @wait(%r, %v) : (memref<64x64xf32>, memref<64x64xf32>) -> memref<64x64xf32>
+  memref.dealloc %r : memref<64x64xf32>
+  memref.dealloc %a : memref<4096xf32>
+  return %w : memref<64x64xf32>
+}
+
+// Waits in another order than operands: one is returned in another shape, the other is not.
+// CHECK-LABEL: func.func @waits_in_another_order
+// CHECK: %[[A:[a-z_0-9]+]] = memref.alloc() : memref<64x64xf32>
+// CHECK: %[[B:[a-z_0-9]+]] = memref.alloc() : memref<4096xf32>
+// CHECK: %[[W:[a-z_0-9]+]] = memref.reinterpret_cast %[[B]]
+// CHECK: call @[[BOTH]](%[[A]], %[[W]])
+// CHECK: call @[[WAIT]](%[[W]])
+// CHECK: call @[[WAIT]](%[[A]])
+// CHECK: return %[[A]]
+func.func @waits_in_another_order(%x: memref<4096xf32>, %y: memref<64x64xf32>) -> memref<64x64xf32> attributes {bascule.graph} {
+  %a = memref.alloc() : memref<4096xf32>
+  memref.copy %x, %a : memref<4096xf32> to memref<4096xf32>
+  %u = memref.reinterpret_cast %a to offset: [0], sizes: [64, 64], strides: [64, 1] : memref<4096xf32> to memref<64x64xf32>
+  %b = memref.alloc() : memref<4096xf32>
+  memref.copy %x, %b : memref<4096xf32> to memref<4096xf32>
+  %v = memref.reinterpret_cast %b to offset: [0], sizes: [64, 64], strides: [64, 1] : memref<4096xf32> to memref<64x64xf32>
+  %r:2 = call @both(%u, %v) : (memref<64x64xf32>, memref<64x64xf32>) -> (memref<64x64xf32>, memref<64x64xf32>)
+  %s = call @wait(%r#1, %v) : (memref<64x64xf32>, memref<64x64xf32>) -> memref<64x64xf32>
+  memref.dealloc %r#1 : memref<64x64xf32>
+  memref.dealloc %b : memref<4096xf32>
+  %w = call @wait(%r#0, %u) : (memref<64x64xf32>, memref<64x64xf32>) -> memref<64x64xf32>
+  memref.dealloc %r#0 : memref<64x64xf32>
+  memref.dealloc %a : memref<4096xf32>
+  call @mm(%s, %y, %w) : (memref<64x64xf32>, memref<64x64xf32>, memref<64x64xf32>) -> ()
+  memref.dealloc %s : memref<64x64xf32>
+  return %w : memref<64x64xf32>
+}

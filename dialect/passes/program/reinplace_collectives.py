@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import ClassVar
 
 from ...analysis.memory.buffers import ALIASES, root_of
 from ...collectives.calls import IN_PLACE, collectives_of
 from ...ir.functions import ARGUMENTS, EXTERN, RANKS, REASON, Externs, graph_functions, replace_extern_calls
-from ...mlir import ir
+from ...mlir import ir, memref
 from ..base import BUFFERS, Pass
 
 
@@ -60,6 +61,10 @@ class _Reinplacing:
         waits = self.starts.pop(made, [])
         if not _is_free(op, waits):
             return False
+        ends = _ends(waits)
+        for x, result in zip(list(op.operands), op.results):
+            if x != root_of(x) and _is_returned(ends[result]):
+                _make_root(x)
         self._call(op, function, IN_PLACE[function.attributes[EXTERN].value], list(op.operands))
         for x, result in zip(list(op.operands), op.results):
             self.frees += _frees(result)
@@ -96,19 +101,54 @@ class _Reinplacing:
 
 def _is_free(op: ir.Operation, waits: Sequence[ir.Operation]) -> bool:
     """Whether nothing but the waits, one for each result, needs the operands of the collective `op` any more, and the results may lie there."""
-    ends = {wait.operands[0]: wait.results[0] for wait in waits}
+    ends = _ends(waits)
     roots = [root_of(x) for x in op.operands]
     if not len(waits) == len(ends) == len(op.results) == len(set(roots)) == len(roots) > 0:
         return False
     for x, root, result in zip(op.operands, roots, op.results):
         if isinstance(root.owner, ir.Block) or root.owner.operation.name != "memref.alloc":
             return False
-        escapes = any(use.name == "func.return" for use in _users(ends[result]))
-        if x.type != result.type or ends[result].type != x.type or (escapes and x != root):
+        if x.type != result.type or ends[result].type != x.type:
+            return False
+        if _is_returned(ends[result]) and x != root and not _are_whole(x.type, root.type):
             return False
         if not all(use == op or use in waits or use.is_before_in_block(op) for use in _users(root)):
             return False
     return True
+
+
+def _ends(waits: Sequence[ir.Operation]) -> dict[ir.Value, ir.Value]:
+    """What a collective gives -> what the wait for that gives."""
+    return {wait.operands[0]: wait.results[0] for wait in waits}
+
+
+def _is_returned(result: ir.Value) -> bool:
+    return any(use.name == "func.return" for use in _users(result))
+
+
+def _are_whole(one: ir.MemRefType, other: ir.MemRefType) -> bool:
+    """Whether memrefs of these types are the same elements in the same order, where one is a view of the other."""
+    dense = all(
+        type_.has_static_shape and type_.layout == ir.AffineMapAttr.get(ir.AffineMap.get_identity(type_.rank))
+        for type_ in (one, other)
+    )
+    return dense and one.element_type == other.element_type and prod(one.shape) == prod(other.shape)
+
+
+def _make_root(x: ir.Value) -> None:
+    """Allocates what `x` is a view of as `x` is, and makes that the view: what is returned is no view of a tensor of another shape."""
+    root = root_of(x)
+    old = root.owner.operation
+    with ir.InsertionPoint(old), old.location:
+        new = memref.AllocOp(x.type, [], []).result
+        steps = [prod(root.type.shape[place + 1 :]) for place in range(root.type.rank)]
+        seen = memref.reinterpret_cast(root.type, new, [], [], [], [0], list(root.type.shape), steps)
+    for free in _frees(root):
+        free.operands[0] = new
+    root.replace_all_uses_with(seen)
+    x.replace_all_uses_with(new)
+    x.owner.operation.erase()
+    old.erase()
 
 
 def _users(value: ir.Value) -> Iterator[ir.Operation]:
