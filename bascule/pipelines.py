@@ -20,6 +20,7 @@ DEFAULT = (
     "torch-to-bascule",
     "bucket-collectives",  # before what depends on costs, which differ from rank to rank
     "prefetch-gathers",
+    "delay-weight-gradients",
     "expand-convolutions",
     "expand-quantized-products",
     "expand-products",  # while the transposition of a weight is a view that is read through

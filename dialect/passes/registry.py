@@ -15,6 +15,7 @@ from .upstream import refusal
 _OWN: dict[str, tuple[str, str]] = {
     "bucket-collectives": ("tensor.bucket_collectives", "BucketCollectives"),
     "prefetch-gathers": ("tensor.prefetch_gathers", "PrefetchGathers"),
+    "delay-weight-gradients": ("tensor.delay_weight_gradients", "DelayWeightGradients"),
     "expand-convolutions": ("products.expand_convolutions", "ExpandConvolutions"),
     "expand-quantized-products": ("products.expand_quantized_products", "ExpandQuantizedProducts"),
     "expand-products": ("products.expand_products", "ExpandProducts"),

@@ -118,7 +118,7 @@ def _is_free(op: ir.Operation, waits: Sequence[ir.Operation]) -> bool:
 
 
 def _ends(waits: Sequence[ir.Operation]) -> dict[ir.Value, ir.Value]:
-    """What a collective gives -> what the wait for that gives."""
+    """Result of a collective -> result of the wait for it."""
     return {wait.operands[0]: wait.results[0] for wait in waits}
 
 

@@ -28,7 +28,7 @@ class BucketCollectives(Pass):
 
     name: ClassVar[str] = "bucket-collectives"
     takes: ClassVar[str] = VALUES
-    bytes: int = 25 << 20
+    bytes: int = 50 << 20
 
     def run(self, module: ir.Module) -> None:
         with module.context:
