@@ -8,6 +8,7 @@ from typing import Any
 
 # Name in a generated module -> the module that has it, and its name there.
 NAMES = {
+    "begun_at": ("memory.allocation", "begun_at"),
     "check_finite": ("modules.output_checks", "check_finite"),
     "check_index": ("modules.index_errors", "check_index"),
     "check_layout": ("modules.output_checks", "check_layout"),

@@ -7,6 +7,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from bascule.runtime.boxed import Boxed, boxed
+from bascule.runtime.memory.allocation import begun_at
 
 BASES = "_all_bases"  # of an operator that writes to views of these, which it is told by their places in memory
 
@@ -46,12 +47,4 @@ def _with_bases_placed(gm: GraphModule) -> GraphModule:
 def _placed(graph: Graph, base: Node) -> Node:
     value = base.meta.get("val")
     offset = value.storage_offset() if isinstance(value, torch.Tensor) else None
-    return graph.call_function(placed, (base, offset)) if isinstance(offset, int) else base
-
-
-def placed(x: torch.Tensor, offset: int) -> torch.Tensor:
-    """The elements of `x` in a storage at `offset`, with its strides; `x` itself, if it is there."""
-    if x.storage_offset() == offset:
-        return x
-    extent = offset + 1 + sum(max(0, size - 1) * stride for size, stride in zip(x.shape, x.stride()))
-    return x.new_empty(extent).as_strided(x.shape, x.stride(), offset).copy_(x)
+    return graph.call_function(begun_at, (base, offset)) if isinstance(offset, int) else base

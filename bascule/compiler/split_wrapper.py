@@ -19,7 +19,8 @@ from ..compat.operators.schemas import HigherOrderOperator, OpOverload
 from ..compat.tensors.layouts import is_non_overlapping_and_dense_or_false
 from ..compiled.eager import BASES
 
-RESERVED = {"args", "call", "constants", "given", "operator", "torch"}
+BEGUN_AT = "begun_at"  # the function of `bascule.runtime.module_api` that places bases
+RESERVED = {BEGUN_AT, "args", "call", "constants", "given", "operator", "torch"}
 _PATHS = {"_operator": "operator", "torch": "torch"}  # where functions that are no operators of PyTorch live
 Value = torch.fx.Node | sympy.Symbol
 
@@ -42,6 +43,7 @@ class SplitWrapper:
         self.called: dict[HigherOrderOperator, Called] = {}
         self.names: dict[Value, str] = {}
         self.source = Source(set(RESERVED))
+        self.places_bases = False
         self._write()
 
     def _write(self) -> None:
@@ -60,6 +62,7 @@ class SplitWrapper:
             "import operator",
             "",
             "import torch",
+            *([f"from bascule.runtime.module_api import {BEGUN_AT}"] if self.places_bases else []),
             "",
             *(f"{name} = constants[{number}]" for number, name in enumerate(self.constants)),
             "",
@@ -134,18 +137,13 @@ class SplitWrapper:
 
     def _base(self, x: torch.fx.Node) -> str:
         """A tensor that an operator writes views of, which are named by their places in memory, as numbers. A part gives its elements from the
-        start of a storage, and without gaps, or, by operators, from where these put them: they are put where the trace has them. Sizes that
-        decide where are guarded."""
+        start of a storage, and without gaps, or, by operators, from where these put them, and an input begins anywhere: they are put where the
+        trace has them. Sizes that decide where are guarded."""
         name, fake = self.names[x], x.meta["val"]
-        if x.op == "placeholder":
-            return name
-        offset = int(fake.storage_offset())
-        if is_non_overlapping_and_dense_or_false(fake):
-            moved = f"{name}.new_empty({offset} + {name}.numel()).as_strided({name}.shape, {name}.stride(), {offset}).copy_({name})"
-            return f"({name} if {name}.storage_offset() == {offset} else {moved})"
-        sizes, strides = (tuple(map(int, numbers)) for numbers in (fake.shape, fake.stride()))
-        extent = offset + 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides))
-        return f"{name}.new_empty({extent}).as_strided({sizes}, {strides}, {offset}).copy_({name})"
+        self.places_bases = True
+        dense = is_non_overlapping_and_dense_or_false(fake)
+        strides = "" if dense else f", {tuple(map(int, fake.stride()))}"
+        return f"{BEGUN_AT}({name}, {int(fake.storage_offset())}{strides})"
 
     def _text(self, value: Any) -> str:
         """An argument as Python reads it."""

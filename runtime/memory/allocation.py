@@ -43,4 +43,14 @@ def laid_out(
     return torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
-__all__ = ["empty", "has_layout", "laid_out", "view"]
+def begun_at(tensor: torch.Tensor, offset: int, strides: Sequence[int] | None = None) -> torch.Tensor:
+    """`tensor`, or a copy of it, that begins at the element `offset` of its storage, with `strides`, or its own: the base of views that an
+    operator is told by their places in memory. What comes before and between is of no meaning."""
+    strides = tensor.stride() if strides is None else strides
+    if tensor.storage_offset() == offset and tensor.stride() == strides:
+        return tensor
+    extent = offset + 1 + sum(max(0, size - 1) * stride for size, stride in zip(tensor.shape, strides))
+    return tensor.new_empty(extent).as_strided(tensor.shape, strides, offset).copy_(tensor)
+
+
+__all__ = ["begun_at", "empty", "has_layout", "laid_out", "view"]

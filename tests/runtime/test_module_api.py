@@ -15,12 +15,18 @@ from bascule.lowering.program import Plans, to_python
 from bascule.lowering.program.checks import Checks
 from bascule.lowering.triton.compile.programs import lower_kernels
 from bascule.runtime import module_api
+from bascule.runtime.modules.split_graph import load_split
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from bascule.targets.placement import Placement
 
 PASSES = "form-kernels,schedule-kernels{{target={0}}},order-program,bufferize-kernels,plan-memory{{target={0}}}"
 NATIVE = ("current_stream",)  # need the native launcher
+
+
+@torch.library.custom_op("bascule_module_api::scale", mutates_args={"x"})
+def scale(x: torch.Tensor, factor: int) -> None:
+    x.mul_(factor)
 
 
 def function(x, i):
@@ -48,6 +54,31 @@ def test_modules_import_the_runtime_by_its_face_alone(device):
     assert {node.module for node in imports} == {"bascule.runtime.module_api"}
     names = {alias.name for node in imports for alias in node.names}
     assert names <= set(module_api.NAMES) and {"check_finite", "check_layout", "laid_out"} <= names
+
+
+def test_the_module_of_a_split_graph_imports_the_face_alone(monkeypatch):
+    """One function of the runtime places what an operator writes views of, for modules and for graphs that PyTorch runs."""
+    sources = []
+
+    def kept(source, *args, **kwargs):
+        sources.append(source)
+        return load_split(source, *args, **kwargs)
+
+    @torch.compile(backend="bascule")
+    def written(x):
+        scale(x[1], 3)
+        scale(x[2], 2)
+        return x.sin()
+
+    monkeypatch.setattr("bascule.compiler.compile_split.load_split", kept)
+    x = torch.randn(8, 9).as_strided((3, 4), (9, 2), 1)
+    wanted = (x * torch.tensor([1, 3, 2])[:, None]).sin()
+    torch.testing.assert_close(written(x), wanted)
+    assert sources
+    for source in sources:
+        imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
+        assert {node.module for node in imports} == {"bascule.runtime.module_api"}
+        assert {alias.name for node in imports for alias in node.names} == {"begun_at"} <= set(module_api.NAMES)
 
 
 @pytest.mark.parametrize("name", [name for name in module_api.NAMES if name not in NATIVE])

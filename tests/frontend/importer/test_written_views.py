@@ -88,6 +88,19 @@ INPUTS = {
 }
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_an_input_of_another_call_begins_elsewhere(dynamic):
+    def cut(x):
+        torch.ops.bascule_generated.both(x[1], x[2])
+        return x + 0
+
+    torch._dynamo.reset()
+    call = torch.compile(cut, backend="bascule", dynamic=dynamic)
+    for start in (2, 0, 50, 1):
+        wanted, x = (torch.arange(1.0, 101)[start : start + 16].view(4, 4) for _ in range(2))
+        assert torch.equal(call(x), cut(wanted)) and torch.equal(x, wanted)
+
+
 @pytest.mark.parametrize("tiers", [False, True])
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("given", INPUTS)
