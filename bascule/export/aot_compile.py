@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 
 from bascule.export.effect_tokens import unlift_tokens
 from bascule.frontend.fx.custom_operators import custom_operators
-from bascule.frontend.torch_patches.higher_order_effects import body_effects
+from bascule.frontend.torch_patches.in_force import export_patches
 from bascule.runtime.kernels.processor import instruction_sets
 from bascule.runtime.memory.tensor_serialization import bytes_of, told_of
 from bascule.runtime.packages.container import pack
@@ -72,7 +72,7 @@ def aot_compile(
         "format": FORMAT,
         "graph": graph,
         "operators": custom_operators(gm),
-        "inputs": interface.inputs,
+        "inputs": interface.required(),
         "outputs": [told or {"lies": next(aliases)} for told in interface.outputs],
         **sizes,
         "in_spec": _structure(program.call_spec.in_spec),
@@ -91,7 +91,7 @@ def _decomposed(program: ExportedProgram, options: Options) -> ExportedProgram:
     write = unfollowed(program.graph_module, ())
     if write is not None:
         raise write.error()
-    with body_effects:
+    with export_patches():
         program = program.run_decompositions(decompositions_for(options))
     unlift_tokens(program)
     return program

@@ -32,6 +32,11 @@ class Interface:
         """Number of an input -> the name of the parameter, buffer or constant that it is."""
         return {number: told["weight"] for number, told in enumerate(self.inputs) if "weight" in told}
 
+    def required(self) -> list[dict[str, Any]]:
+        """`inputs`, with the requirements of each. For when the program is compiled, which may settle what a symbol is."""
+        pairs = zip(self.inputs, self.values, strict=True)
+        return [told | _needs(value) if "user" in told else told for told, value in pairs]
+
 
 def interface_of(program: ExportedProgram) -> Interface:
     signature = program.graph_signature
@@ -43,7 +48,9 @@ def interface_of(program: ExportedProgram) -> Interface:
             inputs.append({"weight": spec.target})
         elif spec.kind == InputKind.USER_INPUT:
             users[node.name] = len(users)
-            inputs.append({"user": users[node.name], **_needs(node.meta.get("val"))})
+            inputs.append({"user": users[node.name]})
+            if isinstance(node.meta.get("val"), torch.SymFloat | torch.SymBool):
+                raise UnsupportedError("a float that varies from call to call is not taken", hint="give it as a tensor")
         else:
             raise UnsupportedError(f"an input of kind {spec.kind.name} is not taken", operator=node.name)
     outputs = [_output(spec, users) for spec in signature.output_specs]
@@ -81,8 +88,6 @@ def _needs(value: Any) -> dict[str, Any]:
     if not isinstance(value, torch.Tensor):
         if isinstance(value, torch.SymInt):
             return {"number": size_text(value)}
-        if isinstance(value, torch.SymFloat | torch.SymBool):
-            raise UnsupportedError("a float that varies from call to call is not taken", hint="give it as a tensor")
         return {"value": value}
     told = told_of(value)
     return told | {what: [size_text(n) for n in told[what]] for what in ("sizes", "strides")}

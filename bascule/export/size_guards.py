@@ -4,7 +4,7 @@ What they have to be is known to the environment of the program's symbols. PyTor
 2.14.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import sympy
@@ -40,9 +40,9 @@ def _readable(text: str) -> str:
 def sizes_of(program: ExportedProgram) -> dict[str, Any]:
     """The symbols of `program` as a package tells them, by name.
 
-    `symbols`: for each (input of the user's, dimension, scale, offset), so that the size found there is scale * symbol + offset, or the input
-    itself, a number, where there is no dimension; `ranges`: from and to which number; `guards`: other conditions, as
-    `runtime/packages/size_expressions.py` reads them. Raises `UnsupportedError` for a symbol that no size of an input tells.
+    `symbols`: for each (input of the user's, kind, dimension, scale, offset), so that what is found there, a size or a stride, or the input
+    itself, a number, is scale * symbol + offset; `ranges`: from and to which number; `guards`: other conditions, as
+    `runtime/packages/size_expressions.py` reads them. Raises `UnsupportedError` for a symbol that no input tells.
     """
     values = _inputs(program)
     environments = [
@@ -53,24 +53,31 @@ def sizes_of(program: ExportedProgram) -> dict[str, Any]:
     environment = next((env for env in environments if env is not None), None)
     if environment is None:
         return {"symbols": {}, "ranges": {}, "guards": []}
-    found: dict[sympy.Symbol, tuple[int, int | None, int, int]] = {}
-    sizes: list[tuple[int, int | None, Any]] = []
-    for n, x in enumerate(values):
-        sizes += [(n, dim, size) for dim, size in enumerate(x.shape)] if isinstance(x, torch.Tensor) else [(n, None, x)]
-    dynamic = [(n, dim, size.node.expr) for n, dim, size in sizes if isinstance(size, torch.SymInt)]
-    for n, dim, expr in sorted(dynamic, key=lambda told: not told[2].is_Symbol):
+    found: dict[sympy.Symbol, tuple[int, str, int, int, int]] = {}
+    dynamic = list(_dynamic(values))
+    for n, kind, dim, expr in sorted(dynamic, key=lambda told: (told[1] == "stride", not told[3].is_Symbol)):
         if (solved := linear(expr)) is not None:
             symbol, scale, offset = solved
-            found.setdefault(symbol, (n, dim, scale, offset))
+            found.setdefault(symbol, (n, kind, dim, scale, offset))
     conditions = [environment.replace(guard.expr) for guard in environment.guards]
     for expr in [*(expr for *_, expr in dynamic), *conditions]:
         for symbol in expr.free_symbols - found.keys():
-            raise UnsupportedError(f"no size of an input tells the size {symbol}, of which {expr} is made")
+            raise UnsupportedError(f"no input tells the number {symbol}, of which {expr} is made")
     return {
         "symbols": {str(symbol): told for symbol, told in found.items()},
         "ranges": {str(s): _range(r) for s, r in program.range_constraints.items() if s in found},
         "guards": sorted({_readable(text_of(condition)) for condition in conditions} - {"True"}),
     }
+
+
+def _dynamic(values: Sequence[Any]) -> Iterator[tuple[int, str, int, sympy.Expr]]:
+    """What inputs tell that is no constant: the number of an input, of which kind it is, at which dimension, the expression."""
+    for n, x in enumerate(values):
+        told = {"size": x.shape, "stride": x.stride()} if isinstance(x, torch.Tensor) else {"value": (x,)}
+        for kind, numbers in told.items():
+            for dim, number in enumerate(numbers):
+                if isinstance(number, torch.SymInt):
+                    yield n, kind, dim, number.node.expr
 
 
 def nonempty(program: ExportedProgram, symbols: Collection[str]) -> set[str]:

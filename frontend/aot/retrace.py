@@ -35,6 +35,7 @@ from ..fx.node_calls import is_written
 from ..fx.storages import unwrapped
 from ..fx.trace_context import fake_mode_of
 from ..torch_patches.custom_op_gradients import register_fake
+from ..torch_patches.written_views import written_views_right
 
 aten = torch.ops.aten
 
@@ -114,7 +115,7 @@ def functional(gm: GraphModule, example_inputs: Sequence[Any]) -> GraphModule:
         return outputs
 
     mode = fake_mode_of(example_inputs)
-    with mode, patch.object(mode, "allow_non_fake_inputs", True), preserve_node_meta():
+    with mode, patch.object(mode, "allow_non_fake_inputs", True), preserve_node_meta(), written_views_right:
         return make_fx(run)(*example_inputs)
 
 

@@ -158,11 +158,17 @@ def _has_effect(node: Node) -> bool:
 
 
 def _givers(graph: Graph, cuts: Mapping[Node, Any]) -> dict[sympy.Symbol, tuple[Node, Source]]:
-    """Symbol -> the node whose value gives it, and how: a placeholder, a cut, or one result of a cut."""
+    """Symbol -> the node whose value gives it, and how: a placeholder, a cut, one result of a cut, or else what is asked of a placeholder, as
+    where it begins in its storage."""
     seen: dict[Node, Any] = {}
+    asked: dict[Node, Any] = {}
     for node in graph.nodes:
+        value = node.meta.get("val")
         if node.op == "placeholder" or node in cuts or (node.target is getitem and node.args[0] in seen):
-            seen[node] = node.meta.get("val")
+            seen[node] = value
+        elif is_number(value) and [x.op for x in node.all_input_nodes] == ["placeholder"]:
+            asked[node] = value
+    seen |= asked
     nodes, sources = list(seen), symbol_sources(list(seen.values()))
     givers = {symbol: (nodes[source.input], source) for symbol, source in sources.items()}
     for i, value in enumerate(seen.values()):

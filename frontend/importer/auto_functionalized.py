@@ -80,7 +80,7 @@ def _concrete(argument: Any) -> Any:
 def _scattered(base: torch.Tensor) -> torch.Tensor:
     """A fake tensor as `as_strided_scatter` makes one of `base`, wherever it scatters: PyTorch's has no memory before a `base` that does not
     begin its storage."""
-    moved = torch.empty_strided(base.shape, base.stride(), dtype=base.dtype, device=base.device)
+    moved = base.new_empty_strided(base.shape, base.stride())
     return aten.as_strided_scatter.default(moved, moved.new_empty(0), (0,), (1,), 0)
 
 

@@ -18,6 +18,13 @@ from .written_views import written_views_right
 
 
 @contextmanager
+def export_patches() -> Iterator[None]:
+    """Those that change what an exported program is decomposed into, which has no gradients."""
+    with body_effects, checks_kept, written_views_right:
+        yield
+
+
+@contextmanager
 def trace_patches() -> Iterator[None]:
     """The changes, for as long as anybody is inside; our own files stay untraced for good."""
     keep_untraced()

@@ -21,7 +21,7 @@ from .container import PackageError, unpack
 from .graph_loader import PackageReader, check_machine
 from .size_expressions import parsed, symbol_of, value_of
 
-FORMAT = 5  # of what a package tells of a program
+FORMAT = 6  # of what a package tells of a program
 
 
 class Program:
@@ -161,8 +161,8 @@ class Program:
                     f"input {one['user']} has {value.dim()} dimensions, the program takes {len(one['sizes'])}"
                 )
         symbols = {
-            name: symbol_of(leaves[number] if dim is None else leaves[number].shape[dim], scale, offset)
-            for name, (number, dim, scale, offset) in self._symbols.items()
+            name: symbol_of(_found(leaves[number], kind, dim), scale, offset)
+            for name, (number, kind, dim, scale, offset) in self._symbols.items()
         }
         for name, (low, high) in self._ranges.items():
             if not low <= symbols[name] <= high:
@@ -177,10 +177,10 @@ class Program:
         return {one["user"]: self._input(one, leaves[one["user"]], symbols) for one in told}, symbols
 
     def _place(self, symbol: str) -> str:
-        """Which size of which input tells a symbol."""
-        number, dim, scale, offset = self._symbols[symbol]
-        size = f"input {number}" if dim is None else f"the size of input {number} in dimension {dim}"
-        return size if (scale, offset) == (1, 0) else f"({size} - {offset}) / {scale}"
+        """What of which input tells a symbol."""
+        number, kind, dim, scale, offset = self._symbols[symbol]
+        found = f"input {number}" if kind == "value" else f"the {kind} of input {number} in dimension {dim}"
+        return found if (scale, offset) == (1, 0) else f"({found} - {offset}) / {scale}"
 
     def _check_memory(self, leaves: Sequence[Any]) -> None:
         """Raises `ValueError` where an input that is written shares memory with another one, or with itself: no program knows of that."""
@@ -223,6 +223,13 @@ class Program:
                 f"strides {strides}: export it with an input that lies in memory as those to come"
             )
         return torch.empty_strided(sizes, strides, dtype=value.dtype, device=value.device).copy_(value)
+
+
+def _found(value: Any, kind: str, dim: int) -> int:
+    """What tells a symbol: a number of the user's, or a size or stride of a tensor."""
+    if kind == "value":
+        return value
+    return value.shape[dim] if kind == "size" else value.stride(dim)
 
 
 class _Leaf:

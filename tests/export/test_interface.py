@@ -102,6 +102,16 @@ def test_a_dynamic_input_of_other_strides(tmp_path):
         torch.testing.assert_close(program(x), module(x))
 
 
+def test_a_stride_that_varies(tmp_path):
+    """The rows of a tensor with gaps lie as far apart as those of a call do; where compiling settles how far, others are copied."""
+    shapes = {"x": {0: Dim("rows", min=2)}}
+    gaps = torch.randn(5, 9)[:, :4]
+    for function in (lambda m, x: x * 2 + m.linear(x), lambda m, x: x * 2 if x.stride(0) == 9 else x):
+        module, program = compiled(tmp_path, function, gaps, dynamic_shapes=shapes)
+        for x in (gaps, torch.randn(7, 9)[:, :4]):
+            torch.testing.assert_close(program(x), module(x))
+
+
 def test_a_number_that_varies(tmp_path):
     shapes = {"x": {0: Dim("rows", min=0)}, "y": Dim.DYNAMIC}
     module, program = compiled(tmp_path, lambda m, x, n: (x * n, n + 1), torch.randn(5, 4), 3, dynamic_shapes=shapes)

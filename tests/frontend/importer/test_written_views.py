@@ -4,7 +4,10 @@ import re
 
 import pytest
 import torch
+from torch.export import Dim, export
+from torch.fx.experimental.proxy_tensor import make_fx
 
+import bascule
 from bascule.tiers import background
 from tests.frontend.against_eager import check
 from tests.generators.mutating_operators import Program
@@ -86,6 +89,40 @@ INPUTS = {
     "small gaps": "s.as_strided((n, 4), (5, 1))",
     "gaps": "s.as_strided((n, 4), (9, 2), 1)",
 }
+
+
+class Written(torch.nn.Module):
+    """What `WRITES` has of a key, as a module."""
+
+    def __init__(self, writes):
+        super().__init__()
+        self.lines = [re.sub(r"\b(put|scale|both|each)\(", OPERATORS + r"\1(", line) for line in WRITES[writes]]
+
+    def forward(self, x0):
+        names = {"torch": torch, "x0": x0}
+        for line in self.lines:
+            exec(line, names)
+        return x0 + 0
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("given", INPUTS)
+@pytest.mark.parametrize("writes", WRITES)
+def test_places_in_a_storage_without_dynamo(writes, given, dynamic, tmp_path):
+    """An exported program, and a graph of operators that write, are decomposed by us."""
+
+    def x0():
+        return eval(INPUTS[given], {"torch": torch, "s": torch.arange(1.0, 101), "n": 4})
+
+    wanted, eager = x0(), Written(writes)
+    results = eager(wanted)
+    shapes = {"x0": {int(given == "transposed"): Dim.DYNAMIC}} if dynamic else None
+    bascule.aot_compile(export(eager, (x0(),), dynamic_shapes=shapes), tmp_path / "program")
+    traced = make_fx(lambda x0: [eager(x0)], tracing_mode="symbolic" if dynamic else "real")(x0())
+    inner = bascule.compile_fx_inner(traced, [x0()])
+    for call in (bascule.aot_load(tmp_path / "program"), lambda x: inner([x])[0]):
+        x = x0()
+        assert torch.equal(call(x), results) and torch.equal(x, wanted)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
