@@ -177,7 +177,7 @@ class Program:
         return {one["user"]: self._input(one, leaves[one["user"]], symbols) for one in told}, symbols
 
     def _place(self, symbol: str) -> str:
-        """What of which input tells a symbol."""
+        """The part of an input that tells a symbol."""
         number, kind, dim, scale, offset = self._symbols[symbol]
         found = f"input {number}" if kind == "value" else f"the {kind} of input {number} in dimension {dim}"
         return found if (scale, offset) == (1, 0) else f"({found} - {offset}) / {scale}"
@@ -226,7 +226,7 @@ class Program:
 
 
 def _found(value: Any, kind: str, dim: int) -> int:
-    """What tells a symbol: a number of the user's, or a size or stride of a tensor."""
+    """The number that tells a symbol: one of the user's, or a size or stride of a tensor."""
     if kind == "value":
         return value
     return value.shape[dim] if kind == "size" else value.stride(dim)
