@@ -92,7 +92,7 @@ INPUTS = {
 
 
 class Written(torch.nn.Module):
-    """What `WRITES` has of a key, as a module."""
+    """The lines of `WRITES` for a key, as a module."""
 
     def __init__(self, writes):
         super().__init__()
