@@ -71,7 +71,7 @@ def sizes_of(program: ExportedProgram) -> dict[str, Any]:
 
 
 def _dynamic(values: Sequence[Any]) -> Iterator[tuple[int, str, int, sympy.Expr]]:
-    """Yields the sizes, strides and numbers of inputs that are no constants: the number of an input, of which kind it is, at which dimension, the expression."""
+    """Yields the sizes, strides and numbers of inputs that are no constants: the number of an input, the kind, the dimension, the expression."""
     for n, x in enumerate(values):
         told = {"size": x.shape, "stride": x.stride()} if isinstance(x, torch.Tensor) else {"value": (x,)}
         for kind, numbers in told.items():

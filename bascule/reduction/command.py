@@ -14,7 +14,7 @@ from bascule.dialect.tools.output import write
 from bascule.errors import UserError
 
 from ..tools.checking import passes
-from ..tools.command_line import CommandLine, seconds, seed
+from ..tools.command_line import CommandLine, seconds, seed, unregistered
 from ..tools.errors import told
 from ..tools.run import load, parse_shapes
 from .oracles import TESTS, Oracle, filled
@@ -39,6 +39,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--load-pass", action="append", default=[], metavar="MODULE:CLASS", help="a pass to know; or FILE.py:CLASS"
     )
+    unregistered(parser)
     parser.add_argument("--shapes", default="", metavar="s0=4,s1=7", help="sizes of the symbols, for a mismatch")
     parser.add_argument("--seed", type=seed, default=0, help="of the inputs, for a mismatch")
     parser.add_argument("--timeout", type=seconds, default=60.0, metavar="SECONDS", help="a longer test is no failure")
@@ -51,7 +52,7 @@ def reduce(arguments: argparse.Namespace) -> tuple[str, int]:
     a test that changes its mind one that may not fail. The first line is the command that shows the failure."""
     for spec in arguments.load_pass:
         registry.load(spec)
-    module = load(arguments.file)
+    module = load(arguments.file, unregistered=arguments.allow_unregistered_dialect)
     with context():
         names = tuple(stage.spelling() for stage in passes(module, arguments.pipeline).stages)
     shapes = tuple(parse_shapes(arguments.shapes).items())
@@ -101,7 +102,8 @@ def _shown(arguments: argparse.Namespace, pipeline: str) -> str:
     shapes = f" --shapes={arguments.shapes}" if arguments.shapes else ""
     seed = f" --seed={arguments.seed}" if arguments.seed else ""
     quoted = pipeline.replace("'", "'\"'\"'")
-    return f"{flag}='{quoted}'{loaded}{shapes}{seed}"
+    unregistered = " --allow-unregistered-dialect" if arguments.allow_unregistered_dialect else ""
+    return f"{flag}='{quoted}'{loaded}{shapes}{seed}{unregistered}"
 
 
 @command("bascule-reduce")

@@ -129,7 +129,7 @@ def _examine(connection: Connection, oracle: Oracle, text: str, pipeline: str) -
         registry.load(spec)
     failure = ""
     try:
-        with context():
+        with context(unregistered=True):  # as the module that is reduced was read
             failure = TESTS[oracle.test](ir.Module.parse(text), pipeline, oracle)
     except Exception as error:  # a candidate may be anything that verifies
         pass_on(error)

@@ -77,7 +77,7 @@ class Search:
 
 class _Contexts:
     """A context for several modules, one after the other: making one takes longer than reading a small module. It keeps the types and attributes
-    of all, so that there is a new one after `READ`."""
+    of all, so that there is a new one after `READ`. Operations of any dialect are taken: the module that is reduced was read."""
 
     READ = 200
 
@@ -87,7 +87,7 @@ class _Contexts:
 
     def __call__(self) -> ir.Context:
         if self.context is None or not self.left:
-            self.context, self.left = context(), self.READ
+            self.context, self.left = context(unregistered=True), self.READ
         self.left -= 1
         return self.context
 

@@ -23,6 +23,12 @@ class CommandLine(argparse.ArgumentParser):
         sys.exit(1)
 
 
+def unregistered(parser: argparse.ArgumentParser) -> None:
+    """Adds the flag of `bascule-opt` that has operations of any dialect taken."""
+    told = "accept operations of dialects that are not loaded"
+    parser.add_argument("--allow-unregistered-dialect", action="store_true", help=told)
+
+
 def seed(text: str) -> int:
     """A seed of PyTorch's generators. Raises ValueError for another number, as argparse wants it."""
     number = int(text)

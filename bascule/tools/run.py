@@ -25,7 +25,7 @@ from ..replay.saved_inputs import read_inputs
 from ..reporting.module_identity import title_of
 from .bisect import first_difference
 from .checking import Check, after
-from .command_line import CommandLine, seed
+from .command_line import CommandLine, seed, unregistered
 from .errors import told
 
 
@@ -54,6 +54,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--load-pass", action="append", default=[], metavar="MODULE:CLASS", help="a pass to know; or FILE.py:CLASS"
     )
+    unregistered(parser)
     parser.add_argument("--load-hooks", metavar="MODULE:CLASS", help="a plug-in that takes decisions of passes")
     parser.add_argument(
         "--tolerance",
@@ -95,34 +96,35 @@ def parse_shapes(text: str) -> dict[str, int]:
     return sizes
 
 
-def load(file: str) -> ir.Module:
-    """The module in `file`. Raises `UserError` for a file that is not there or text that is not valid IR."""
-    with context():
-        return parse(_text_of(file), file)
+def load(file: str, *, unregistered: bool = False) -> ir.Module:
+    """The module in `file`; `unregistered`: operations of any dialect are taken. Raises `UserError` for a file that is not there or text that is
+    not valid IR."""
+    with context(unregistered=unregistered):
+        return parse(_text_of(file, unregistered), file)
 
 
-def load_all(file: str) -> list[ir.Module]:
+def load_all(file: str, *, unregistered: bool = False) -> list[ir.Module]:
     """The modules in `file`, which may have lines `// -----` between them. Raises as `load` does."""
-    text = _text_of(file)
+    text = _text_of(file, unregistered)
     parts = list(chunks(text))
     if len(parts) == 1:
-        with context():
+        with context(unregistered=unregistered):
             return [parse(text, file)]
     modules = []
     for part, line in parts:
         if part.strip():
-            with context():
+            with context(unregistered=unregistered):
                 modules.append(parse("\n" * (line - 1) + part))  # at the lines that it has in the file
     if not modules:
         raise UserError(f"there is no module in '{file}'")
     return modules
 
 
-def _text_of(file: str) -> str:
+def _text_of(file: str, unregistered: bool) -> str:
     if file != "-" and not Path(file).exists():
         raise UserError(f"there is no file '{file}'")
     try:
-        return read_ir(file)
+        return read_ir(file, unregistered=unregistered)
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read '{file}': {error}") from error
 
@@ -161,7 +163,7 @@ def run_modules(arguments: argparse.Namespace) -> int:
         raise UserError(
             "there are no passes to look at", location="--bisect", hint="give --pipeline, or --pipeline=default"
         )
-    modules, status = load_all(arguments.file), 0
+    modules, status = load_all(arguments.file, unregistered=arguments.allow_unregistered_dialect), 0
     if len(modules) > 1 and arguments.inputs is not None:
         raise UserError(f"is for one module, and there are {len(modules)}", location="--inputs")
     for number, module in enumerate(modules):

@@ -16,10 +16,11 @@ _loading = Lock()  # the bindings' loading of a dialect is not safe in several t
 DIALECTS = ("affine", "arith", "bufferization", "cf", "func", "irdl", "math", "memref", "scf", "tensor", "vector")
 
 
-def context() -> ir.Context:
+def context(*, unregistered: bool = False) -> ir.Context:
     """A new MLIR context with this dialect, the torch dialect and those of `DIALECTS`. What is parsed, and the passes of MLIR, load what they
-    need besides; passes from outside find all dialects loaded."""
+    need besides; passes from outside find all dialects loaded. `unregistered`: operations of dialects that nobody knows are taken too."""
     ctx = ir.Context(load_on_create_dialects=DIALECTS)
+    ctx.allow_unregistered_dialects = unregistered
     with ctx, _loading:
         Bascule.load()
         register_torch_dialect(ctx)

@@ -21,6 +21,7 @@ from . import registry
 from .base import Pass
 from .kept_checks import checks_kept
 from .stages import check_signatures, require
+from .unknown_ops import check_known
 from .upstream import defaults, refusal
 
 
@@ -39,6 +40,7 @@ class UpstreamPass:
         return _nested([self])
 
     def run(self, module: ir.Module) -> None:
+        check_known(self.name, module)
         manager = passmanager.PassManager.parse(f"builtin.module({self.spelling()})")
         with checks_kept(module) if self.name != "cse" else nullcontext():  # `cse` folds nothing
             manager.run(module.operation)

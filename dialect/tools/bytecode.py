@@ -22,8 +22,7 @@ def text_of(data: bytes, path: str, *, unregistered: bool = False) -> str:
     `UserError` for damaged bytecode, and UnicodeDecodeError for what is no text."""
     if not data.startswith(MAGIC):
         return data.decode()
-    with context() as ctx:
-        ctx.allow_unregistered_dialects = unregistered
+    with context(unregistered=unregistered):
         try:
             module = ir.Module.parse(data)
         except ir.MLIRError as error:
@@ -34,8 +33,7 @@ def text_of(data: bytes, path: str, *, unregistered: bool = False) -> str:
 
 def bytecode_of(text: str) -> bytes:
     """The module of a text, as bytecode."""
-    with context() as ctx:
-        ctx.allow_unregistered_dialects = True
+    with context(unregistered=True):
         out = io.BytesIO()
         ir.Module.parse(text).operation.write_bytecode(out)
         return out.getvalue()

@@ -17,6 +17,7 @@ from ..steering.loading import load_hooks
 from . import emitters
 from .emitters import Emitter
 from .instrument import Debug, PrintIR, Statistics, Timing
+from .parsing import SEPARATOR
 from .structural_diff import PrintDifference
 
 USAGE = """usage: bascule-opt [input.mlir | -] [options] [--<pass>[=option=value,...]]...
@@ -32,11 +33,14 @@ passes
   --show-dialects               print the dialects that can be parsed
 input and output
   -o FILE                       write there (default: standard output)
-  --split-input-file            treat the parts between '// -----' lines one by one
-  --verify-diagnostics          check the diagnostics against 'expected-error @+1 {{text}}' comments; print no IR
+  --split-input-file[=MARKER]   treat the parts between lines that begin with the marker ('// -----') one by one
+  --verify-diagnostics[=all|only-expected]
+                                check the diagnostics against 'expected-error @+1 {{text}}' comments; print no IR; only-expected: others may be
+                                there too
   --verify-each[=true|false]    verify after each pass (default: true)
   --verify-roundtrip            check that what is printed of the input parses to the same
   --allow-unregistered-dialect  accept operations of dialects that are not loaded
+  --no-implicit-module          take one operation, a module or another, and print no module around it
   --emit=ttgir|ptx|sass-report  print what Triton makes of the kernels that --to-triton left; sass-report: registers, shared memory, spills
   --target=ARCH                 for this GPU (default: sm_90); none is needed
   --emit-bytecode               write MLIR's bytecode; files of it are read as text is
@@ -65,7 +69,7 @@ looking inside
   --version"""
 
 FLAGS = {
-    *("split-input-file", "verify-diagnostics", "verify-roundtrip", "allow-unregistered-dialect"),
+    *("split-input-file", "verify-diagnostics", "verify-roundtrip", "allow-unregistered-dialect", "no-implicit-module"),
     *("mlir-timing", "mlir-pass-statistics", "mlir-disable-threading", "remarks", "run-reproducer", "emit-bytecode"),
     *("dump-pass-pipeline", "list-passes", "show-dialects", "version", "print-ir-diff"),
 }
@@ -100,6 +104,7 @@ WITH_VALUE = {
     *("emit", "help", "pass-pipeline", "target"),
 }
 NOT_EMPTY = WITH_VALUE - {"pass-pipeline"}
+VALUES = {"": True, "true": True, "1": True, "false": False, "0": False}  # of a switch
 SWITCHES = {*FLAGS, *PRINTING, *MOMENTS, "verify-each"}
 
 
@@ -118,6 +123,8 @@ class Arguments:
     target: str = ""
     hooks: Hooks | None = None  # what takes decisions of passes
     verify_each: bool = True
+    separator: str = SEPARATOR  # of the parts of the input
+    expected_only: bool = False  # whether diagnostics that nobody expects are let pass
     remark_passes: list[str] = field(default_factory=list)  # whose remarks are shown; none: all
     remark_functions: list[str] = field(default_factory=list)
     remark_file: Path | None = None  # where their records go
@@ -197,6 +204,8 @@ def _options_of(name: str, value: str) -> str:
 def _check_form(arguments: Arguments) -> None:
     """Raises `UserError` for forms of output that do not go together."""
     bytecode, printing = "emit-bytecode" in arguments.flags, arguments.printing
+    if printing.get(PRETTY) and "no-implicit-module" in arguments.flags:
+        raise UserError("this form is of a module", location="--pretty", hint="without --no-implicit-module")
     if printing.get(PRETTY) and (bytecode or any(map(printing.get, _LOCATIONS))):
         raise UserError("this form is text, and has no locations", location="--pretty")
     if bytecode:
@@ -235,10 +244,13 @@ def _option(arguments: Arguments, name: str, value: str) -> None:
 
 
 def _switch(arguments: Arguments, name: str, value: str) -> None:
-    values = {"": True, "true": True, "1": True, "false": False, "0": False}
-    if value not in values:
+    if name == "split-input-file" and value not in VALUES:
+        arguments.separator, value = value, ""
+    elif name == "verify-diagnostics" and value in ("all", "only-expected"):
+        arguments.expected_only, value = value == "only-expected", ""
+    if value not in VALUES:
         raise UserError(f"'{value}' is neither true nor false", location=f"--{name}")
-    on = values[value]
+    on = VALUES[value]
     if name == "verify-each":
         arguments.verify_each = on
     elif name in PRINTING:

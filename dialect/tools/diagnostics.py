@@ -140,11 +140,12 @@ def _expected(text: str) -> Iterator[Expected]:
                 raise UserError(f"'{message}' is no regular expression: {error}", location=f"-:{number}:1") from None
 
 
-def verify(text: str, found: list[Diagnostic], first_line: int) -> list[str]:
+def verify(text: str, found: list[Diagnostic], first_line: int, *, expected_only: bool = False) -> list[str]:
     """Compares the `expected-<severity> @<line> {{text}}` comments of a chunk with what was found; returns a complaint for each difference.
 
     Lines of `found` count from 1 in the chunk; `first_line` is the chunk's first line in the file, for the complaints.
-    Notes need no comment, as in `mlir-opt`. After `-re`, what stands in `{{...}}` inside of the text is a regular expression.
+    Notes need no comment, as in `mlir-opt`, and nothing does with `expected_only`.
+    After `-re`, what stands in `{{...}}` inside of the text is a regular expression.
     """
 
     def in_file(line: int | None) -> int | str:
@@ -156,7 +157,7 @@ def verify(text: str, found: list[Diagnostic], first_line: int) -> list[str]:
         answered = next((want for want in wanted if want.matches(diagnostic)), None)
         if answered:
             wanted.remove(answered)
-        elif diagnostic.severity != "note":
+        elif diagnostic.severity != "note" and not expected_only:
             complaints.append(
                 f"line {in_file(diagnostic.line)}: unexpected {diagnostic.severity}: {diagnostic.message}"
             )

@@ -24,7 +24,7 @@ from .command_line import USAGE, Arguments, parse_arguments, writable
 from .diagnostics import Collector, as_diagnostic, verify
 from .listing import dialects, help_on, pass_list
 from .output import write
-from .parsing import chunks, parse
+from .parsing import chunks, is_bare, parse
 
 
 def run_chunk(text: str, arguments: Arguments, path: str = "-") -> tuple[str, Collector, list[Remark]]:
@@ -33,11 +33,11 @@ def run_chunk(text: str, arguments: Arguments, path: str = "-") -> tuple[str, Co
     `path` is what locations name: the file whose whole text the chunk is, or "-".
     """
     collector, out, said = Collector(), "", []
-    ctx = context()
-    ctx.allow_unregistered_dialects = "allow-unregistered-dialect" in arguments.flags
+    ctx = context(unregistered="allow-unregistered-dialect" in arguments.flags)
     if "mlir-disable-threading" in arguments.flags:
         ctx.enable_multithreading(False)
     with ctx, collector.collecting(ctx), steered_by(arguments.hooks):
+        bare = "no-implicit-module" in arguments.flags and is_bare(text, path)
         module = parse(text, path)
         if "verify-roundtrip" in arguments.flags:
             _check_roundtrip(module)
@@ -52,7 +52,7 @@ def run_chunk(text: str, arguments: Arguments, path: str = "-") -> tuple[str, Co
             return arguments.emitter(module, arguments.target), collector, said
         if {"remarks", "verify-diagnostics"} <= arguments.flags:
             collector.found += map(as_diagnostic, said)
-        out = printed(module, {"assume_verified": verified, **arguments.printing})
+        out = printed(module, {"assume_verified": verified, **arguments.printing}, bare=bare)
     return out, collector, said
 
 
@@ -60,8 +60,9 @@ def _check_roundtrip(module: ir.Module) -> None:
     """Raises `UserError` where the text of `module`, parsed again, prints otherwise."""
     for form, generic in (("custom", False), ("generic", True)):
         first = module.operation.get_asm(print_generic_op_form=generic, enable_debug_info=True)
-        with context() as ctx:  # another one: in that of the module a resource gets another name
-            ctx.allow_unregistered_dialects = module.context.allow_unregistered_dialects
+        with context(
+            unregistered=module.context.allow_unregistered_dialects
+        ):  # a resource gets another name in that of the module
             second = ir.Module.parse(first).operation.get_asm(print_generic_op_form=generic, enable_debug_info=True)
         lines = zip_longest(first.split("\n"), second.split("\n"), fillvalue="")
         for number, (line, again) in enumerate(lines, 1):
@@ -123,12 +124,14 @@ def _reproducing(text: str, arguments: Arguments) -> str:
 def _process(text: str, arguments: Arguments) -> int:
     checking = "verify-diagnostics" in arguments.flags
     printouts, recorded, failed = [], list[Remark](), False
-    for chunk, first_line in chunks(text) if "split-input-file" in arguments.flags else [(text, 1)]:
+    for chunk, first_line in (
+        chunks(text, arguments.separator) if "split-input-file" in arguments.flags else [(text, 1)]
+    ):
         parts = {"split-input-file", "run-reproducer"} & arguments.flags  # what is parsed is not the whole file
         out, collector, said = run_chunk(chunk, arguments, "-" if parts else arguments.path)
         if checking:
             try:
-                complaints = verify(chunk, collector.found, first_line)
+                complaints = verify(chunk, collector.found, first_line, expected_only=arguments.expected_only)
             except UserError as error:
                 complaints = [str(error)]
             failed |= bool(complaints)

@@ -9,7 +9,7 @@ from ..errors import UserError
 from ..ir import Bascule
 from ..mlir import ir
 
-_SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)  # between the modules of a file
+SEPARATOR = "// -----"  # what a line between the modules of a file begins with
 
 # An operation of ours outside of quotes: at a line's beginning or after the names of its results.
 _CUSTOM = re.compile(rf"^ *(?:%[\w:, %]+ = )?({Bascule.DIALECT_NAMESPACE}\.\w+)", re.MULTILINE)
@@ -19,10 +19,10 @@ _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|>=|<=|[\[({<]|[\])}>]')
 DEEPEST = 400  # brackets in brackets: MLIR's parser, verifier and printer recurse at each, and end the process where the stack does
 
 
-def chunks(text: str) -> Iterator[tuple[str, int]]:
-    """The parts of a file between lines `// -----`, each with its first line in the file."""
+def chunks(text: str, separator: str = SEPARATOR) -> Iterator[tuple[str, int]]:
+    """The parts of a file between lines that begin with `separator`, each with its first line in the file."""
     line = 1
-    for chunk in _SEPARATOR.split(text):
+    for chunk in re.split(rf"^{re.escape(separator)}.*$", text, flags=re.MULTILINE):
         yield chunk, line
         line += chunk.count("\n")
 
@@ -39,6 +39,13 @@ def parse(text: str, path: str = "-", *, contract: bool = True) -> ir.Module:
     if contract:
         check_contract(module)
     return module
+
+
+def is_bare(text: str, path: str = "-") -> bool:
+    """Whether the one operation of `text` is no module, in the current context. Raises `MLIRError` for another number of operations, and
+    `UserError` for what is nested too deeply."""
+    _check_depth(text, path)
+    return ir.Operation.parse(text, source_name=path).operation.name != "builtin.module"
 
 
 def _parsed(text: str, path: str) -> ir.Module:
