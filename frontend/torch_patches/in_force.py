@@ -13,6 +13,7 @@ from .linear_algebra_effects import checks_kept
 from .multilabel_margin_loss import multilabel_margins_right
 from .skip_graph_text import unread_graphs_unwritten
 from .synthetic_bases import synthetic_bases_right
+from .views_of_written_inputs import views_of_written_inputs_right
 from .whole_interpolation import whole_resampling
 from .written_views import written_views_right
 
@@ -39,6 +40,7 @@ def trace_patches() -> Iterator[None]:
         dense_tangents,
         dirty_inputs_written,
         synthetic_bases_right,
+        views_of_written_inputs_right,
         written_views_right,
     ):
         yield

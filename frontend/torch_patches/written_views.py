@@ -30,7 +30,8 @@ def _described(names: list[str], types: list[Any], kwargs: dict[str, Any], bases
         if not (isinstance(x, FunctionalTensor) and isinstance(base, FunctionalTensor)):
             continue
         value = value_of(x)
-        if _places(value) == _places(x) and _places(value_of(base)) == _places(base):
+        moved = places(value) != places(x) or places(value_of(base)) != places(base)
+        if not moved and (f"{prefix}_slice_dim" not in kwargs or str(base.storage_offset()) == "0"):
             continue
         for key in ("alias", *_SLICES):
             kwargs.pop(f"{prefix}_{key}", None)
@@ -47,7 +48,7 @@ def _written(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f"_{name}", x
 
 
-def _places(x: torch.Tensor) -> list[str]:
+def places(x: torch.Tensor) -> list[str]:
     """By the names of symbols, which are no guards."""
     return [*map(str, (*x.shape, *x.stride(), x.storage_offset()))]
 

@@ -153,3 +153,19 @@ def test_places_in_a_storage(writes, given, dynamic, tiers, monkeypatch):
     assert program.runs()
     assert not program.differences("bascule", tiers=tiers)
     assert bool(works) == tiers
+
+
+def test_a_slice_of_an_input_from_within_its_storage():
+    """PyTorch describes a written slice as if its base began its storage."""
+
+    def written(x):
+        x.t()[1:].fill_(2)
+        torch.ops.bascule_generated.scale(x[..., :1], 3)
+        torch.ops.bascule_generated.scale(x[1], 2)
+        return x + 0
+
+    torch._dynamo.reset()
+    call = torch.compile(written, backend="bascule", dynamic=True)
+    for size in (4, 5, 6):
+        wanted, x = (torch.arange(1.0, 101)[5 : 5 + 4 * size].view(size, 4) for _ in range(2))
+        assert torch.equal(call(x), written(wanted)) and torch.equal(x, wanted)
