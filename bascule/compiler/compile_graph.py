@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
-from bascule.frontend.fx.storage_places import outside
+from bascule.frontend.fx.storage_places import outside, unfollowed
 from bascule.frontend.fx.trace_context import compile_at_hand, hint
 from bascule.frontend.importer.graph import import_graph
 from bascule.lowering.program import Checks, to_python
@@ -116,6 +116,8 @@ def _whole_or_parts(
     def compile_body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> CompiledGraph:
         return compile_graph(gm, inputs, options, name=f"{name}_{suffix}", on_record=on_record, direction=direction)
 
+    if (unclear := unfollowed(gm.graph)) is not None:
+        raise unclear
     lost = outside(gm.graph)
     if lost is not None:  # eager's memory is as its operators leave it, whatever the options say of failures
         options = replace(options, on_error="aten")

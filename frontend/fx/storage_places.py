@@ -8,7 +8,7 @@ from collections.abc import Sequence, Set
 from typing import Any
 
 import torch
-from bascule.dialect.errors import UnsupportedError
+from bascule.dialect.errors import UnsupportedError, UserError
 from torch.fx import Graph, Node
 
 from .node_calls import STORAGE_OFFSETS, arguments_of
@@ -62,6 +62,26 @@ def outside(graph: Graph) -> UnsupportedError | None:
         if not (holds(first >= 0) and holds(first + _extent(sizes, strides) <= _extent(made.shape, made.stride()))):
             message = f"takes elements that {maker.name}, a result inside of the graph, does not have"
             return UnsupportedError(message, operator=str(node.target), location=location_of(node))
+    return None
+
+
+def unfollowed(graph: Graph) -> UserError | None:
+    """Says where places are counted from the start of an input's storage, by a symbol, in what the graph makes: a new value of an input that was
+    written is traced as a tensor of the graph's own, and may be meant as either."""
+    inputs = graph.find_nodes(op="placeholder")
+    tensors = [
+        x.meta["val"] for x in inputs if isinstance(x.meta.get("val"), torch.Tensor) and storage_of(x) is not None
+    ]
+    starts = {symbol for x in tensors for symbol in _symbols(x.storage_offset())}
+    for node in graph.nodes if starts else ():
+        if node.target not in STORAGE_OFFSETS:
+            continue
+        source, *_ = given = arguments_of(node)
+        offset = given[STORAGE_OFFSETS[node.target]]
+        if _maker(source).op != "placeholder" and _symbols(offset_in(source, offset)) & starts:
+            message = f"{node.target} counts from the start of an input's storage, of what was computed"
+            hint = "without a storage offset it counts from the tensor's first element; or compile with dynamic=False"
+            return UserError(message, location=location_of(node), hint=hint)
     return None
 
 

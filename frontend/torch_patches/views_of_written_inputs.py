@@ -42,7 +42,7 @@ def _noted(x: FunctionalTensor) -> Any:
 
 
 def _settled(told: Any) -> Any:
-    """What is told of a view, with numbers for symbols."""
+    """The description of a view, with numbers for symbols."""
     if isinstance(told, tuple | list):
         return type(told)(map(_settled, told))
     return int(told) if isinstance(told, torch.SymInt) else told

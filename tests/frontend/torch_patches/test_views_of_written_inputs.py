@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from bascule.dialect.errors import UserError
 
 GIVEN = {
     "from the start": lambda s, n: s[: 4 * n].view(n, 4),
@@ -35,3 +36,20 @@ def test_a_view_of_a_written_input(given, view):
         got.zero_()
         expected.zero_()
         assert torch.equal(x, wanted), "it shares the input's memory"
+
+
+def test_places_of_an_input_in_a_new_value_are_refused():
+    """PyTorch traces the new value of a written input as if it began its storage."""
+
+    def taken(x):
+        x.add_(1)
+        return x.as_strided((2, 2), (1, 2), x.storage_offset()) * 2
+
+    torch._dynamo.reset()
+    call = torch.compile(taken, backend="bascule", dynamic=True)
+    x, wanted = (torch.arange(40.0)[2:18].view(4, 4) for _ in range(2))
+    with pytest.raises(
+        UserError, match=r"test_views_of_written_inputs.py:\d+.*counts from the start of an input's storage"
+    ):
+        call(x)
+    torch.testing.assert_close(torch.compile(taken, backend="bascule", dynamic=False)(x), taken(wanted))
