@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..compat.graphs.backends import tolerate_repeats
 from ..compat.versions import check, is_checked
 
 
@@ -32,4 +33,5 @@ def _told_of_captures() -> None:
 # What `torch.compiler.reset` calls.
 bascule.reset = _reset  # type: ignore[attr-defined]
 
+tolerate_repeats()
 _told_of_captures()  # `torch.compile` loads this before anything is captured

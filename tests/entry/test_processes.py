@@ -113,3 +113,28 @@ def test_a_daemon_without_standard_streams_compiles(closed):
     """A file that LLVM opens in the place of one of these is never closed."""
     text = DAEMON.format(closed=closed, factor=2 + len(closed))
     assert subprocess.run([sys.executable, "-c", text], timeout=120, check=False).returncode == 0
+
+
+def test_threads_that_ask_for_the_backend_first_at_once():
+    code = """if True:
+        import threading
+        import torch
+
+        barrier, errors = threading.Barrier(16), []
+
+        def ask():
+            barrier.wait()
+            try:
+                torch.compile(lambda x: x * 2, backend="bascule")
+            except BaseException as error:
+                errors.append(repr(error))
+
+        threads = [threading.Thread(target=ask) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not errors, errors
+    """
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
