@@ -19,8 +19,7 @@ from bascule.compat.operators.schemas import OpOverload
 from ..conversion.registry import load_rules
 from ..fx_passes import batch_norm
 from ..torch_patches import multilabel_margin_loss
-from ..torch_patches.nansum_fake_sizes import correct_nansum
-from ..torch_patches.unique_fake_dtypes import correct_unique_indices
+from ..torch_patches.fake_results import correct_nansum, correct_unique_indices
 from . import aten_arguments, fused_optimizers
 
 aten = torch.ops.aten

@@ -10,6 +10,7 @@ from .dynamo_skip_files import keep_untraced
 from .higher_order_effects import body_effects
 from .lazy_size_proxies import size_proxies_on_demand
 from .linear_algebra_effects import checks_kept
+from .lstm_layers import trained_lstms_apart
 from .multilabel_margin_loss import multilabel_margins_right
 from .skip_graph_text import unread_graphs_unwritten
 from .synthetic_bases import synthetic_bases_right
@@ -35,6 +36,7 @@ def trace_patches() -> Iterator[None]:
         body_effects,
         checks_kept,
         multilabel_margins_right,
+        trained_lstms_apart,
         size_proxies_on_demand,
         unread_graphs_unwritten,
         dense_tangents,

@@ -1,0 +1,45 @@
+"""Results of fake operators that PyTorch has wrong, by which kernels would read or write other elements.
+
+Its table is corrected for good: graphs come from Dynamo, `torch.export` and our own passes, and each runs operators on fake tensors. How PyTorch
+keeps what it traces an operator with is private to it. Checked on torch 2.11 to 2.14.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from bascule.compat.tensors.fake_tensors import FakeTensorMode, op_implementations_dict
+from bascule.compat.versions import running
+
+aten = torch.ops.aten
+
+NANSUM = aten.nansum.default
+UNIQUE = (aten._unique2.default, aten.unique_dim.default, aten.unique_consecutive.default)
+
+
+def _over_all(mode: Any, operator: Any, x: torch.Tensor, dim: Any = None, keepdim: bool = False, **dtype: Any) -> Any:
+    if dim is None or len(dim):
+        return NotImplemented
+    return operator(x, None, keepdim, **dtype)
+
+
+def _with_integers(traced: Callable[..., Any]) -> Callable[..., Any]:
+    def right(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
+        values, *more = traced(*args, **kwargs)
+        return values, *(x if x.dtype == torch.int64 else x.new_empty(x.shape, dtype=torch.int64) for x in more)
+
+    return right
+
+
+def correct_nansum() -> None:
+    """`nansum` over an empty list of dimensions is over all of them, as eager has it: it is traced with the sizes of its input."""
+    if NANSUM not in op_implementations_dict:
+        op_implementations_dict[NANSUM] = _over_all
+        FakeTensorMode.cache_clear()  # Dynamo may have traced one before
+
+
+def correct_unique_indices() -> None:
+    """The indices and counts of `torch.unique` are integers: 2.11 traces them with the element type of the values."""
+    if running("torch") == (2, 11):
+        op_implementations_dict.update({op: _with_integers(op_implementations_dict[op]) for op in UNIQUE})
