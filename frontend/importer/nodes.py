@@ -30,6 +30,7 @@ from ..fx.operator_effects import is_seen_outside
 from ..fx.storage_places import inside, offset_in
 from .auto_functionalized import Structure, import_functionalized
 from .locations import Locations
+from .positions import from_beginning
 from .symbolic_numbers import SymNumber, is_number
 from .symbols import Symbols, bounds, number_operator
 from .sympy_trees import is_whole
@@ -48,6 +49,7 @@ class _Callee:
     text: str
     name: str  # of its op
     parameters: list[tuple[str, Any]]  # with their defaults
+    names: list[str]  # of the parameters
     types: list[Any]  # of the parameters
     returns: bool
     returns_lists: bool
@@ -61,6 +63,7 @@ class _Callee:
             str(target),
             base._get_mlir_op_name_for_schema(schema),
             [(parameter.name, parameter.default_value) for parameter in parameters],
+            [parameter.name for parameter in parameters],
             [parameter.type for parameter in parameters],
             bool(returns),
             any(isinstance(result.type, torch.ListType) for result in returns),
@@ -127,6 +130,8 @@ class NodeImporter(base.GraphNodeImporter):
         if (position := STORAGE_OFFSETS.get(target)) is not None and isinstance(arguments[0], Node):
             arguments[position] = offset_in(arguments[0], arguments[position])
             own_places = inside(arguments[0].meta["val"], *arguments[-3:])
+        if arguments and isinstance(arguments[0], Node):
+            arguments = from_beginning(callee.names, arguments)
         operands = [self._argument(loc, a, type_) for a, type_ in zip(arguments, callee.types)]
         leaves = [] if value is None and not callee.returns else _leaves(value)
         op = self._operator(loc, callee.name, operands, leaves, registered=not callee.returns_lists)
