@@ -108,7 +108,7 @@ class Atoms:
     """The table of atoms, and the bounds of forms over them.
 
     `sizes` gives each dimension's extent (a form of symbols; None where unknown): 0 <= d < size. Symbols are >= 0, and >= 1 if they
-    are a factor of a size (a body runs only where every size is at least 1) or of a divisor.
+    are a factor of a size (a body runs only where every size is at least 1) or of a divisor: neither is 0, nor any factor of them.
     """
 
     def __init__(self) -> None:
@@ -116,6 +116,7 @@ class Atoms:
         self.keys: list[object] = []
         self.sizes: Sequence[Form | None] = ()
         self.positive: set[int] = set()
+        self._signs: dict[int, int] = {}
 
     def atom(self, key: object) -> int:
         number = self.numbers.get(key)
@@ -132,6 +133,7 @@ class Atoms:
         """Sets what is known of the dimensions for the queries that follow."""
         self.sizes = sizes
         self.positive = set()
+        self._signs = {}
         for size in sizes:
             if size is not None and len(size) == 1:
                 self.positive.update(size[0][0])
@@ -199,17 +201,29 @@ class Atoms:
         return self.nonnegative(subtract(form, low)) and self.nonnegative(subtract(subtract(high, form), ONE))
 
     def nonnegative(self, form: Form) -> bool:
-        """Whether a form of symbols is known to be >= 0: with s = t + 1 for positive symbols, no coefficient is negative."""
-        if all(c >= 0 for _, c in form):
-            return True
+        """Whether a form of symbols is known to be >= 0: with s = t + 1 for positive symbols, no coefficient is negative. An atom that is never
+        positive stands for the negative of one that is never negative."""
         expanded: Form = ZERO
         for term, c in form:
             product = constant(c)
             for atom in term:
-                itself = (((atom,), 1),)
-                product = multiply(product, add(itself, ONE) if atom in self.positive else itself)
+                sign, itself = self._sign(atom), (((atom,), 1),)
+                if sign == 0:
+                    return False
+                product = multiply(product, scale(add(itself, ONE) if atom in self.positive else itself, sign))
             expanded = add(expanded, product)
         return all(c >= 0 for _, c in expanded)
+
+    def _sign(self, atom: int) -> int:
+        """1 where an atom is known to be >= 0, -1 where it is known to be <= 0, else 0: `(-s0) floordiv 4` is a size with its sign changed."""
+        key = self.keys[atom]
+        if not isinstance(key, Division) or key.kind == "%":
+            return 1
+        sign = self._signs.get(atom)
+        if sign is None:
+            low = self.nonnegative(key.numerator)
+            sign = self._signs[atom] = 1 if low else -int(self.nonnegative(scale(key.numerator, -1)))
+        return sign
 
     def inside(self, form: Form, size: Form) -> bool:
         """Whether `0 <= form < size` is known."""
@@ -295,7 +309,7 @@ class Atoms:
         factors += [(((s,), g),) for s in dict.fromkeys(symbols) for g in sorted({*candidates, 1}, reverse=True)]
         factors += [constant(g) for g in sorted(candidates, reverse=True) if g > 1]
         for factor in factors:
-            if factor in (denominator, ONE):
+            if factor in (denominator, ONE) or not self.nonnegative(factor):
                 continue
             scaled, left = split(rest, factor)
             smaller, remainder = split(denominator, factor)

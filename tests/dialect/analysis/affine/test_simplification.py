@@ -1,5 +1,7 @@
 """Maps in simplest terms under the extents of their dims."""
 
+from itertools import product
+
 import pytest
 from bascule.dialect.analysis.affine.simplification import Simplifier, compose
 from bascule.dialect.mlir import ir
@@ -29,6 +31,32 @@ def extent(text: str | None) -> ir.AffineExpr | None:
 def test_simplest_terms(text, extents, simplest):
     map_ = map_of(f"(d0, d1)[s0] -> ({text})")
     assert Simplifier()(map_, [extent(size) for size in extents]) == map_of(f"(d0, d1)[s0] -> ({simplest})")
+
+
+@pytest.mark.parametrize(
+    "text, simplest",
+    [
+        ("(d0 mod (((-s0) floordiv 4) * -4)) floordiv 4", "(d0 mod (((-s0) floordiv 4) * -4)) floordiv 4"),
+        ("(d0 mod (((-s0) floordiv 4) * -4)) mod 4", "d0 mod 4"),
+        ("(d0 mod 4) floordiv (((-s0) floordiv 4) * -4)", "0"),  # 4 at least: it divides
+        ("(d0 * ((-s0) floordiv 4) * -4 + d1 mod 4) floordiv (((-s0) floordiv 4) * -4)", "d0"),
+    ],
+)
+def test_sizes_rounded_up_are_written_with_quotients_below_zero(text, simplest):
+    """`-4 * ((-s0) floordiv 4)` is s0 rounded up to a multiple of 4: the quotient is never positive."""
+    found, wanted = (map_of(f"(d0, d1)[s0] -> ({each})") for each in (text, simplest))
+    simplified = Simplifier()(found, [None, None])
+    for d0, d1, s0 in product(range(0, 30, 3), range(5), range(1, 14, 3)):
+        assert value(simplified.results[0], (d0, d1), s0) == value(found.results[0], (d0, d1), s0)
+    assert len(str(simplified)) <= len(str(wanted))
+
+
+def value(e: ir.AffineExpr, dims: tuple[int, ...], symbol: int) -> int:
+    """`e` where its dims and its one symbol are these numbers."""
+    numbers = [ir.AffineExpr.get_constant(number) for number in (*dims, symbol)]
+    point = ir.AffineMap.get(0, 0, numbers[:-1])
+    at_dims = e.compose(point)
+    return eval(str(at_dims).replace("floordiv", "//").replace("mod", "%"), {"s0": symbol})
 
 
 def test_extents_of_one_call_are_not_those_of_the_next():
