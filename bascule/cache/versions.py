@@ -1,6 +1,7 @@
 """The versions of everything that decides what is compiled: a part of each key of the disk cache. Nothing here needs a compiler."""
 
 import sys
+from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
 from importlib import import_module, metadata
@@ -42,11 +43,19 @@ def _version(package: str) -> str:
 def _source_digest() -> str:
     """Of our own code: whoever changes a pass means it. Raises `NotKeyed` if it changed after this process had begun to import it."""
     digest = sha256()
-    for layer in LAYERS:
-        folder = Path(next(iter(import_module(layer).__path__)))
-        for path in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".toml")):
-            if path.stat().st_mtime > BEGAN:
-                raise NotKeyed("Bascule's own source changed while it ran")
-            digest.update(path.relative_to(folder).as_posix().encode())
-            digest.update(path.read_bytes())
+    for path, name in _sources():
+        if path.stat().st_mtime > BEGAN:
+            raise NotKeyed("Bascule's own source changed while it ran")
+        digest.update(name.encode())
+        digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def _sources() -> Iterator[tuple[Path, str]]:
+    """The files, each with its name within its layer. (Of a checkout the first folder of a layer's `__path__` may have what is built alone.)"""
+    for layer in LAYERS:
+        told = import_module(layer).__file__
+        assert told is not None  # each has an `__init__.py`
+        folder = Path(told).parent
+        for path in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".toml")):
+            yield path, path.relative_to(folder).as_posix()

@@ -321,6 +321,14 @@ def test_the_limit_is_the_environments(monkeypatch):
         assert directory.limit() == 2 << 30
 
 
+def test_the_key_has_the_source_of_all_that_is_imported():
+    """Of a checkout too, where a package may lie in two folders."""
+    found = {path for path, _ in versions._sources()}
+    imported = {name: module.__file__ for name, module in sys.modules.items() if name.split(".")[0] == "bascule"}
+    assert len(imported) > 100
+    assert not {name for name, file in imported.items() if file and file.endswith(".py") and Path(file) not in found}
+
+
 def test_source_that_changed_after_it_was_imported(tmp_path, monkeypatch):
     """The source in memory may be either version, so that nothing is cached; nor does it matter how much processor time was spent before."""
     for name in ("layer_in_use", "layer_edited"):
