@@ -34,7 +34,10 @@ OPERATORS = {
     aten.upsample_trilinear3d: 1,
     aten.upsample_bicubic2d: 1,
 }
+# Which autograd sees whole by itself: of these the gradients alone are of interest.
+WHOLE = {aten._upsample_bilinear2d_aa: 1, aten._upsample_bicubic2d_aa: 1}
 KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
+CHANNELS_LAST = {2: torch.channels_last, 3: torch.channels_last_3d}  # by the number of dimensions that are resampled
 REPLACED = (*KEYS, DispatchKey.Meta)
 Kernels = dict[DispatchKey, Callable[..., Any]]
 
@@ -46,10 +49,12 @@ def _kernels() -> dict[OpOverload, Kernels]:
     """Ours; asked for before any are in force."""
     found: dict[OpOverload, Kernels] = {}
     for packet, between in OPERATORS.items():
-        forward, form, backward = packet.default, packet.vec, getattr(aten, f"{packet.__name__}_backward").default
+        forward, form = packet.default, packet.vec
         found[forward] = {key: _also_of_no_samples(kernel) for key, kernel in _metas(forward).items()}
         found[form] = _metas(form) | dict.fromkeys(KEYS, _with_sizes(forward, between))
-        found[backward] = _metas(backward) or {DispatchKey.Meta: _gradient_of_sizes}
+    for packet, between in (OPERATORS | WHOLE).items():
+        backward = getattr(aten, f"{packet.__name__}_backward").default
+        found[backward] = _metas(backward) or {DispatchKey.Meta: _gradient_of_sizes(backward, between)}
     return found
 
 
@@ -68,11 +73,25 @@ def _also_of_no_samples(kernel: Callable[..., torch.Tensor]) -> Callable[..., to
     return shaped
 
 
-def _gradient_of_sizes(
-    grad: torch.Tensor, sizes: Sequence[Any], input_sizes: Sequence[Any], *rest: Any
-) -> torch.Tensor:
-    """A gradient without contents: PyTorch's own takes no symbols."""
-    return grad.new_empty(input_sizes).to(memory_format=suggest_memory_format(grad))
+def _gradient_of_sizes(backward: OpOverload, between: int) -> Callable[..., torch.Tensor]:
+    """The shape function of `backward`, whose own takes no symbols."""
+    kept = _keeps_channels_last(backward, between)
+
+    def shaped(grad: torch.Tensor, sizes: Sequence[Any], input_sizes: Sequence[Any], *rest: Any) -> torch.Tensor:
+        form = suggest_memory_format(grad) if kept else torch.contiguous_format
+        return grad.new_empty(input_sizes).to(memory_format=form)
+
+    return shaped
+
+
+def _keeps_channels_last(backward: OpOverload, between: int) -> bool:
+    """Asks the operator itself: some give row-major gradients whatever they are given."""
+    (dimensions,) = (argument.N for argument in backward._schema.arguments if argument.name == "output_size")
+    if dimensions not in CHANNELS_LAST:
+        return False
+    sizes = [2, 3, *[2] * dimensions]
+    grad = torch.empty(sizes, device="meta", memory_format=CHANNELS_LAST[dimensions])
+    return not backward(grad, sizes[2:], sizes, *[False] * between).is_contiguous()
 
 
 def _with_sizes(operator: OpOverload, between: int) -> Callable[..., torch.Tensor]:

@@ -69,6 +69,30 @@ def test_batch_norm_backward(dtype, sizes, training, affine):
     check(function, grad, x, weight, means, variances, save_mean, save_rstd, **how(dtype))
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("training", [True, False])
+def test_gradients_of_one_image_whose_channels_are_last(training, dynamic):
+    """Gradients of tokens, seen as an image: channels last, but the stride along the batch of one is no image's. ATen's kernel on a CPU reads
+    them row by row beside a row-major image (seen in 2.13: RT-DETR), so two images are the standard, of which one has a gradient."""
+    norm = torch.nn.BatchNorm2d(8, dtype=torch.float64).train(training)
+    for values in (norm.weight, norm.bias, norm.running_mean):
+        torch.nn.init.normal_(values)
+
+    def function(x):
+        return norm(x).flatten(2).transpose(1, 2).sin()
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="bascule", dynamic=dynamic, options={"on_error": "raise"})
+    for height, width in ((2, 2), (4, 3)) if dynamic else ((2, 2),):
+        x = torch.randn(1, 8, height, width, dtype=torch.float64, requires_grad=True)
+        weights = torch.randn(1, height * width, 8, dtype=torch.float64)
+        leaves = [x, norm.weight, norm.bias]
+        got = torch.autograd.grad(compiled(x), leaves, weights)
+        want = torch.autograd.grad(function(x.expand(2, -1, -1, -1))[:1], leaves, weights)
+        for mine, right in zip(got, want):
+            torch.testing.assert_close(mine, right)
+
+
 def test_of_no_rows():
     x, weight = torch.randn(0, 8), torch.randn(8)
     _, mean, rstd = aten.native_layer_norm(x, [8], weight, weight, 1e-5)

@@ -76,6 +76,36 @@ def test_sizes_that_change(mode):
     check(lambda x: F.interpolate(x, scale_factor=2, mode=mode), *calls, dynamic=True, **TOLERANCE)
 
 
+IMAGES = [
+    ("nearest", False),
+    ("nearest-exact", False),
+    *((mode, aa) for mode in ("bilinear", "bicubic") for aa in (False, True)),
+]
+VOLUMES = [(mode, False) for mode in ("nearest", "nearest-exact", "trilinear")]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    "form, mode, antialias",
+    [(torch.channels_last, *of) for of in IMAGES] + [(torch.channels_last_3d, *of) for of in VOLUMES],
+)
+def test_gradients_lie_as_eager_has_them(form, mode, antialias, dynamic):
+    """Some operators give row-major gradients of channels-last images. The sizes are symbols, or not."""
+
+    def function(x, like):
+        return F.interpolate(x * 2, size=[2 * size for size in like.shape], mode=mode, antialias=antialias).sin()
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="bascule", dynamic=dynamic, options={"on_error": "raise"})
+    for sizes in ((4, 5, 6), (5, 3, 2)):
+        like = torch.randn(sizes[: 2 if form == torch.channels_last else 3])
+        x = torch.randn(2, 3, *like.shape).to(memory_format=form).requires_grad_()
+        weights = torch.randn_like(function(x, like))
+        got, want = (torch.autograd.grad(step(x, like), x, weights)[0] for step in (compiled, function))
+        torch.testing.assert_close(got, want, **TOLERANCE)
+        assert got.stride() == want.stride()
+
+
 def test_integers_are_what_eager_makes_of_them():
     x = torch.randint(0, 256, (1, 3, 9, 11), dtype=torch.uint8)
     check(lambda x: F.interpolate(x, size=(20, 17), mode="bilinear"), [x])
