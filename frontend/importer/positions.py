@@ -17,13 +17,16 @@ _POSITIONS = ("start", "end", "index")
 
 def from_beginning(parameters: Sequence[str], arguments: Sequence[Any]) -> list[Any]:
     """The FX `arguments` of an operator, symbolic positions among them counted from the beginning of its dimension."""
-    found = [_value(argument) for argument in arguments]
-    places = [i for i, name in enumerate(parameters) if name in _POSITIONS and isinstance(found[i], torch.SymInt)]
-    if not places or "dim" not in parameters:
-        return [*arguments]
-    sizes = found[parameters.index("input_sizes")] if "input_sizes" in parameters else found[0].shape
-    size = _value(sizes[found[parameters.index("dim")]])
-    return [_counted(found[i], size) if i in places else argument for i, argument in enumerate(arguments)]
+    counted = [*arguments]
+    named = dict(zip(parameters, arguments))
+    places = [i for i, name in enumerate(named) if name in _POSITIONS]
+    places = [i for i in places if isinstance(_value(arguments[i]), torch.SymInt)]
+    if places and "dim" in named:
+        sizes = named["input_sizes"] if "input_sizes" in named else _value(arguments[0]).shape
+        size = _value(sizes[named["dim"]])
+        for i in places:
+            counted[i] = _counted(_value(arguments[i]), size)
+    return counted
 
 
 def _counted(position: torch.SymInt, size: Any) -> Any:
@@ -34,4 +37,5 @@ def _counted(position: torch.SymInt, size: Any) -> Any:
 
 
 def _value(argument: Any) -> Any:
-    return argument.meta["val"] if isinstance(argument, Node) else argument
+    """None of a node that a user's pass has given no value."""
+    return argument.meta.get("val") if isinstance(argument, Node) else argument
