@@ -1,4 +1,4 @@
-"""Dynamo's table of backends: threads that ask for one first at the same time. Checked on torch 2.11 and 2.13."""
+"""Dynamo's table of backends: threads that ask for one first at the same time. Checked on torch 2.11 to 2.14."""
 
 from collections.abc import Callable, Sequence
 from threading import Lock
