@@ -11,7 +11,7 @@ from operator import mul
 from ...interrupts import pass_on
 from ...ir import builders
 from ...ir.functions import SHAPE, SHAPES, is_extern
-from ...ir.shapes import constants, expr, layout_of, row_major, symbol_count
+from ...ir.shapes import constant, constants, expr, layout_of, row_major, symbol_count
 from ...ir.types import byte_width
 from ...mlir import affine, ir, memref
 from ..affine.simplification import Simplifier, compose
@@ -108,6 +108,16 @@ def alloc(type_: ir.MemRefType, sizes: Sequence[ir.AffineExpr], symbols: Sequenc
     dynamic = [values_of([size], symbols)[0] for i, size in enumerate(sizes) if type_.is_dynamic_dim(i)]
     used = layout_of(type_).n_symbols if type_.affine_map.n_symbols else 0
     return memref.AllocOp(type_, dynamic, list(symbols[:used])).result
+
+
+def seen_as(type_: ir.MemRefType, value: ir.Value, before: ir.Operation) -> ir.Value:
+    """`value`, dense, as a memref of `type_`, dense too."""
+    if value.type == type_:
+        return value
+    with ir.InsertionPoint(before), before.location:
+        sizes = list(type_.shape)
+        steps = [constant(step) for step in row_major([expr(size) for size in sizes])]
+        return memref.reinterpret_cast(type_, value, [], [], [], [0], sizes, steps)
 
 
 def values_of(exprs: Sequence[ir.AffineExpr], symbols: Sequence[ir.Value]) -> list[ir.Value]:

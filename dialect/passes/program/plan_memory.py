@@ -5,7 +5,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...analysis.memory.arena_placement import ALIGNMENT, KEPT, Interval, aligned, apart, color, largest_live_set, place
-from ...analysis.memory.buffers import ALIASES, Sizes, bytes_of, moved_by, root_of, strides, substitute, values_of
+from ...analysis.memory.buffers import (
+    ALIASES,
+    Sizes,
+    bytes_of,
+    moved_by,
+    root_of,
+    seen_as,
+    strides,
+    substitute,
+    values_of,
+)
 from ...analysis.memory.in_place import InPlace
 from ...analysis.memory.liveness import Buffer, buffers_of, dying_arguments
 from ...ir import builders
@@ -216,7 +226,7 @@ def _reuse(ops: Sequence[ir.Operation], buffers: Sequence[Buffer], table: ir.Sym
                 dead += [*old.frees, new.value.owner.operation]
                 for free in new.frees:
                     free.operands[0] = old.value
-                new.value.replace_all_uses_with(_seen_as(new.value.type, operands[i], op))
+                new.value.replace_all_uses_with(seen_as(new.value.type, operands[i], op))
                 old.last, old.read, old.escapes, old.frees = new.last, new.read, new.escapes, new.frees
                 old.apart |= new.apart
     for op in dead:
@@ -237,16 +247,6 @@ def _at_start(value: ir.Value) -> bool:
 def _takes(new: Buffer, operand: ir.Value, old: Buffer) -> bool:
     """Whether `new` may lie where `operand`, a view of `old`, does: what is returned is no view of another tensor."""
     return not new.escapes or (operand == old.value and new.value.type == operand.type)
-
-
-def _seen_as(type_: ir.MemRefType, value: ir.Value, before: ir.Operation) -> ir.Value:
-    """`value`, dense, as a memref of `type_`, dense too."""
-    if value.type == type_:
-        return value
-    with ir.InsertionPoint(before), before.location:
-        sizes = list(type_.shape)
-        steps = [constant(step) for step in row_major([expr(size) for size in sizes])]
-        return memref.reinterpret_cast(type_, value, [], [], [], [0], sizes, steps)
 
 
 class _Arena:

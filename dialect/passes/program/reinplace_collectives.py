@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import ClassVar
 
-from ...analysis.memory.buffers import ALIASES, root_of
+from ...analysis.memory.buffers import ALIASES, root_of, seen_as
 from ...collectives.calls import IN_PLACE, collectives_of
 from ...ir.functions import ARGUMENTS, EXTERN, RANKS, REASON, Externs, graph_functions, replace_extern_calls
 from ...mlir import ir, memref
@@ -141,8 +141,7 @@ def _make_root(x: ir.Value) -> None:
     old = root.owner.operation
     with ir.InsertionPoint(old), old.location:
         new = memref.AllocOp(x.type, [], []).result
-        steps = [prod(root.type.shape[place + 1 :]) for place in range(root.type.rank)]
-        seen = memref.reinterpret_cast(root.type, new, [], [], [], [0], list(root.type.shape), steps)
+    seen = seen_as(root.type, new, old)
     for free in _frees(root):
         free.operands[0] = new
     root.replace_all_uses_with(seen)
