@@ -82,26 +82,30 @@ def _waits(call: ast.Call, namespace: Mapping[str, Any]) -> bool:
 def _awaited(wait: ast.Call, lines: Sequence[str], namespace: Mapping[str, Any]) -> ast.Call | None:
     """The call whose result `wait` takes, as of the last line that gives it its name, through elements of lists, and other names; or the last
     that takes what `wait` takes, and works in place."""
-    names = {node.id for argument in wait.args for node in ast.walk(argument) if isinstance(node, ast.Name)}
+    names = _names(wait.args)
     for line in reversed(lines):
         try:
             body = ast.parse(line.strip()).body
         except SyntaxError:
             continue
         for statement in body:
-            if isinstance(statement, ast.Expr) and (call := _call_of(statement.value, namespace)) is not None:
-                taken = {node.id for argument in call.args for node in ast.walk(argument) if isinstance(node, ast.Name)}
-                if taken & names and not _waits(call, namespace):
-                    return call
-            if not isinstance(statement, ast.Assign):
+            if not isinstance(statement, ast.Expr | ast.Assign):
                 continue
-            given = {node.id for target in statement.targets for node in ast.walk(target) if isinstance(node, ast.Name)}
-            if not given & names:
-                continue
-            if (call := _call_of(statement.value, namespace)) is not None:
+            call = _call_of(statement.value, namespace)
+            if isinstance(statement, ast.Expr):
+                if call is None or _waits(call, namespace) or not _names(call.args) & names:
+                    continue
                 return call
-            names |= {node.id for node in ast.walk(statement.value) if isinstance(node, ast.Name)}
+            if not _names(statement.targets) & names:
+                continue
+            if call is not None:
+                return call
+            names |= _names([statement.value])
     return None
+
+
+def _names(values: Sequence[ast.expr]) -> set[str]:
+    return {node.id for value in values for node in ast.walk(value) if isinstance(node, ast.Name)}
 
 
 def _call_of(value: ast.expr, namespace: Mapping[str, Any]) -> ast.Call | None:
