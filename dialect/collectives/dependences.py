@@ -3,12 +3,44 @@
 Whether a collective needs another is a property of the program, alike on all ranks; where its call stands among kernels is not.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
 from ..analysis.memory.call_order import Step
-from .calls import Collectives
+from ..analysis.memory.call_steps import steps_of
+from ..mlir import ir
+from .calls import Collectives, collectives_of
+
+
+@dataclass(frozen=True)
+class Dependences:
+    """Of the `ops` of a graph function, which `end` ends: a step an op, those with local effects in their order; the collectives `found`, and
+    which of them each `needs`."""
+
+    ops: Sequence[ir.Operation]
+    end: ir.Operation
+    steps: Sequence[Step]
+    found: Collectives
+    needs: dict[int, frozenset[int]]
+
+    @staticmethod
+    def of(graph: ir.Operation, table: ir.SymbolTable) -> "Dependences | None":
+        """None where there are fewer than two collectives, which have no order among each other."""
+        *ops, end = [op.operation for op in graph.regions[0].blocks[0].operations]
+        found = collectives_of(ops, table)
+        if len(found.starts) < 2:
+            return None
+        steps, _, _ = steps_of(ops, end, table, in_order=False)
+        needs = needed_collectives(steps, found)
+        chained(steps, found)
+        return Dependences(ops, end, steps, found, needs)
+
+    def move(self, order: Iterable[int]) -> None:
+        """Puts the ops in this order, by their numbers."""
+        for number in order:
+            self.ops[number].move_before(self.end)
 
 
 def needed_collectives(steps: Sequence[Step], found: Collectives) -> dict[int, frozenset[int]]:

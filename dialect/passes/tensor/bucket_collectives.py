@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...analysis.memory.call_steps import steps_of
 from ...collectives.buckets import Bucket, buckets_of
-from ...collectives.calls import COALESCED, Collectives, collectives_of
-from ...collectives.dependences import chained, needed_collectives, reordered, sequence_of
+from ...collectives.calls import COALESCED, Collectives
+from ...collectives.dependences import Dependences, reordered, sequence_of
 from ...ir import OperandAttr
 from ...ir.attributes import i64
 from ...ir.functions import ARGUMENTS, Externs, graph_functions
@@ -37,14 +36,11 @@ class BucketCollectives(Pass):
                 self._bucket(graph, table, module)
 
     def _bucket(self, graph: ir.Operation, table: ir.SymbolTable, module: ir.Module) -> None:
-        *ops, end = [op.operation for op in graph.regions[0].blocks[0].operations]
-        found = collectives_of(ops, table)
-        if len(found.starts) < 2:
+        known = Dependences.of(graph, table)
+        if known is None:
             return
-        steps, _, _ = steps_of(ops, end, table, in_order=False)
-        needs = needed_collectives(steps, found)
-        chained(steps, found)
-        buckets = buckets_of([found.starts.get(number) for number in sequence_of(found)], needs, self.bytes)
+        ops, found, steps = known.ops, known.found, known.steps
+        buckets = buckets_of([found.starts.get(number) for number in sequence_of(found)], known.needs, self.bytes)
         if not buckets:
             return
         for bucket in buckets:  # nobody waits before all have begun
@@ -52,8 +48,7 @@ class BucketCollectives(Pass):
                 steps[wait].after.add(bucket.starts[-1].number)
         order = reordered(steps, *_places(found, buckets))
         assert order is not None  # buckets need nothing of what comes after them
-        for number in order:
-            ops[number].move_before(end)
+        known.move(order)
         externs = Externs(module)
         for bucket in buckets:
             _coalesce([ops[start.number] for start in bucket.starts], bucket, externs)

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...analysis.memory.call_order import Step
-from ...analysis.memory.call_steps import steps_of
-from ...collectives.calls import GATHERS, Collectives, Start, collectives_of
-from ...collectives.dependences import chained, needed_collectives, reordered, sequence_of
+from ...collectives.calls import GATHERS, Collectives, Start
+from ...collectives.dependences import Dependences, reordered, sequence_of
 from ...ir.functions import graph_functions
 from ...mlir import ir
 from ..base import VALUES, Pass
@@ -33,23 +32,18 @@ class DelayWeightGradients(Pass):
                 self._delay(graph, table)
 
     def _delay(self, graph: ir.Operation, table: ir.SymbolTable) -> None:
-        *ops, end = [op.operation for op in graph.regions[0].blocks[0].operations]
-        found = collectives_of(ops, table)
-        if len(found.starts) < 2:
+        known = Dependences.of(graph, table)
+        if known is None:
             return
-        steps, _, _ = steps_of(ops, end, table, in_order=False)
-        needs = needed_collectives(steps, found)
-        sequence = sequence_of(found)
-        passed = passed_by_last(sequence, found.starts, needs)
+        sequence = sequence_of(known.found)
+        passed = passed_by_last(sequence, known.found.starts, known.needs)
         if not passed:
             return
-        chained(steps, found)
         *others, last = sequence
-        first = min(needed_alone(steps, passed, found))
+        first = min(needed_alone(known.steps, passed, known.found))
         place = others.index(passed[0])
-        order = reordered(steps, [*others[:place], last, *others[place:]], {last: first - 0.5})
-        for number in order or ():
-            ops[number].move_before(end)
+        order = reordered(known.steps, [*others[:place], last, *others[place:]], {last: first - 0.5})
+        known.move(order or ())
 
 
 def passed_by_last(

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...analysis.memory.call_steps import steps_of
-from ...collectives.calls import GATHERS, Collectives, collectives_of
-from ...collectives.dependences import chained, needed_collectives, reordered, sequence_of
+from ...collectives.calls import GATHERS, Collectives
+from ...collectives.dependences import Dependences, reordered, sequence_of
 from ...ir.functions import graph_functions
 from ...mlir import ir
 from ..base import VALUES, Pass
@@ -33,21 +32,17 @@ class PrefetchGathers(Pass):
                 self._prefetch(graph, table)
 
     def _prefetch(self, graph: ir.Operation, table: ir.SymbolTable) -> None:
-        *ops, end = [op.operation for op in graph.regions[0].blocks[0].operations]
-        found = collectives_of(ops, table)
-        if len(found.starts) < 2:
+        known = Dependences.of(graph, table)
+        if known is None:
             return
-        steps, _, _ = steps_of(ops, end, table, in_order=False)
-        needs = needed_collectives(steps, found)
-        chained(steps, found)
-        free = {n for n, start in found.starts.items() if start.kind in GATHERS and not needs[n]}
+        found = known.found
+        free = {n for n, start in found.starts.items() if start.kind in GATHERS and not known.needs[n]}
         sequence = prefetched(sequence_of(found), free, found, self.ahead)
         moved = _places(sequence)
         if moved:
-            order = reordered(steps, sequence, moved)
+            order = reordered(known.steps, sequence, moved)
             assert order is not None  # what moves needs no collective, and goes up
-            for number in order:
-                ops[number].move_before(end)
+            known.move(order)
 
 
 def prefetched(sequence: Sequence[int], free: set[int], found: Collectives, ahead: int) -> list[int]:
