@@ -253,6 +253,15 @@ TRITON = (
         constant_first=True,
     ),
     Fit(
+        "approximations.ERFC",
+        *(0.0, approximations.ERF_LAST),
+        stored=approximations.ERFC[::-1],
+        exact=erfc,
+        wanted=lambda x: -erfc(x).log2() / x,
+        result=lambda x, p: (-x * p).exp2(),
+        constant_first=True,
+    ),
+    Fit(
         "approximations.TANH_NEAR",
         *(0.0, approximations.TANH_BOUND),
         stored=approximations.TANH_NEAR[::-1],

@@ -6,7 +6,7 @@ from functools import partial
 from bascule.dialect.mlir import ir
 
 from ..values import scalars
-from ..values.approximations import is_logistic, over_one_and_more, scaled_twice
+from ..values.approximations import is_logistic, one_and, over_one_and_more, scaled_twice
 from ..values.builder import element
 from ..values.packed_values import MOST, bytes_less, shifted, widened
 from ..values.tiles import Axes, Tile, elementwise
@@ -64,9 +64,12 @@ def approximated(body: Body, op: ir.Operation, type_: ir.Type, tiles: Sequence[T
         return None
     if body.loop is not None and op.name == "arith.extf" and _widens(body, tiles[0].value, type_):
         return Tile(widened(body.b, tiles[0].value), axes)
-    twice = scaled_twice(op)
-    if (op.name != "arith.divf" and twice is None) or body.precision.exact(op.results[0]):
+    twice, more = scaled_twice(op), one_and(op)
+    if (op.name != "arith.divf" and twice is None and more is None) or body.precision.exact(op.results[0]):
         return None
+    if more is not None:
+        form, x = more
+        return elementwise(body.b, partial(form, body.b), [body.tile(x)])
     if twice is not None:
         x = body.tile(twice[0])
         return Tile(body.b.same("arith.mulf", x.value, body.b.constant(x.value.type, twice[1])), x.axes)

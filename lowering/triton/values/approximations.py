@@ -1,10 +1,11 @@
 """Functions of f32 whose results are rounded to 16 bits or fewer: some roundings of f32 off, without branches.
 
-The coefficients are minimax fits (Lawson's iteration, float64) of relative error below 3e-6 for erf and 2e-7 for tanh;
+The coefficients are minimax fits (Lawson's iteration, float64) of relative error below 3e-6 for erf, 5e-6 for 1 + erf and 2e-7 for tanh;
 `python -m benchmarks.polynomials` makes them again.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import permutations
 from math import inf
 
 from bascule.dialect.mlir import ir
@@ -23,6 +24,11 @@ ERF_NEAR = (1.1283785678071119, -0.37600672552974795, 0.10927793421850593)
 ERF_FAR = (
     *(1.6281348506300146, 0.9168057226427098, 0.15281387198307714, -0.03416606576933135),
     *(0.00531155562710002, -0.0005011312093701481, 2.1330106410588634e-05),
+)
+# 1 - erf(t) of t >= 0: 2**-(t * Q(t)), fitted up to ERF_LAST, where 6e-9 are left; beyond it the result goes on down to 0.
+ERFC = (
+    *(1.6280616521835327, 0.9170914888381958, 0.15240946412086487, -0.0338917002081871),
+    *(0.005215253680944443, -0.0004842755733989179, 2.0166708054603077e-05),
 )
 # tanh(x): x * P(x**2) below the bound; above it 1 - 2 / (1 + e**(2 * x)).
 TANH_BOUND = 0.2
@@ -144,6 +150,34 @@ def tanh(b: Builder, x: ir.Value) -> ir.Value:
     inverse = instruction(b, RECIPROCAL, b.same("arith.addf", power, one))
     far = b.same("math.fma", inverse, b.constant(x.type, -2.0), one)
     return _beyond(b, x, TANH_BOUND, far, _odd(b, x, TANH_NEAR))
+
+
+def one_and_erf(b: Builder, x: ir.Value) -> ir.Value:
+    """1 + erf(x). Where x is negative nothing cancels, as it does where erf is rounded first."""
+    t = b.same("math.absf", x)
+    power = b.same("arith.mulf", t, _polynomial(b, t, [-c for c in ERFC]))
+    rest = instruction(b, EXP2, power)
+    negative = b.compare("olt", x, b.constant(x.type, -0.0))
+    return b.select(negative, rest, b.same("arith.subf", b.constant(x.type, 2.0), rest))
+
+
+def one_and_tanh(b: Builder, x: ir.Value) -> ir.Value:
+    """1 + tanh(x), that is 2 / (1 + e**(-2 * x))."""
+    power = instruction(b, EXP2, b.same("arith.mulf", x, b.constant(x.type, -TWICE_LOG2_E)))
+    inverse = instruction(b, RECIPROCAL, b.same("arith.addf", power, b.constant(x.type, 1.0)))
+    return b.same("arith.mulf", inverse, b.constant(x.type, 2.0))
+
+
+ONE_AND: dict[str, Callable[[Builder, ir.Value], ir.Value]] = {"math.erf": one_and_erf, "math.tanh": one_and_tanh}
+
+
+def one_and(op: ir.Operation) -> tuple[Callable[[Builder, ir.Value], ir.Value], ir.Value] | None:
+    """Of an `op` 1 + f(x), in either order, of an odd f: how to compute it at once, and x; None for another op."""
+    for one, other in permutations(op.operands) if op.name == "arith.addf" else ():
+        made = other.owner
+        if _number(one) == 1.0 and not isinstance(made, ir.Block) and made.name in ONE_AND:
+            return ONE_AND[made.name], made.operands[0]
+    return None
 
 
 def _same(name: str) -> Callable[..., ir.Value]:

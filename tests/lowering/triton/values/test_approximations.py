@@ -11,6 +11,11 @@ from tests.lowering.triton.check import cubins, lowered, program, run
 EVERY = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16)
 LEAST = 2.0**-120  # what is smaller may be 0
 EXACT = {"erf": torch.erf, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
+ONE_AND = {  # where x is negative f64 itself cancels
+    "erf": (lambda x: 1 + torch.erf(x), lambda x: torch.special.erfc(-x)),
+    "tanh": (lambda x: torch.tanh(x) + 1, lambda x: 2 * torch.sigmoid(2 * x)),
+}
+FIRST = -4.0  # of erf: an f32 has nothing left of 1 + erf(x) below
 
 
 def half_steps(dtype: torch.dtype, got: torch.Tensor, want: torch.Tensor) -> torch.Tensor:
@@ -29,6 +34,21 @@ def test_rounded_as_the_exact_value_is(name, dtype):
     assert torch.equal(got.isnan(), want.isnan())
     seen = ~want.isnan() & ((want == 0) | (want.abs() >= LEAST))
     assert half_steps(dtype, got[seen], want[seen]).max() <= 1.02  # 1: the nearest
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", ONE_AND)
+def test_one_and_a_function(name, dtype):
+    """Is rounded as the exact value is where f32 has something left of the sum, and next to nothing below."""
+    function, exact = ONE_AND[name]
+    x = EVERY.view(dtype)
+    (got,) = run(program(lambda x: function(x.float()).to(dtype), x), [x])
+    want = exact(x.double())
+    assert torch.equal(got.isnan(), want.isnan())
+    seen = ~want.isnan() & ((want == 0) | (want.abs() >= LEAST)) & ((x >= FIRST) if name == "erf" else True)
+    assert half_steps(dtype, got[seen], want[seen]).max() <= 1.02
+    below = x < FIRST
+    assert got[below].min() >= 0 and got[below].max() <= exact(torch.tensor(FIRST).double()) * 1.01
 
 
 def gelu(approximate: str, x: torch.Tensor) -> torch.Tensor:
