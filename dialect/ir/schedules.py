@@ -34,7 +34,7 @@ _DOMAIN: Keys = {
     "kind": (TEXT, True),
     **{key: (INTS, False) for key in ("order", "axes", "tile")},
     "loops": ([_CUDA_LOOP], False),
-    **{key: (INT, True) for key in ("group", "programs")},
+    **{key: (INT, True) for key in ("group", "programs", "consumers")},
 }
 _LAUNCH: Keys = {
     "target": (TEXT, False),

@@ -40,13 +40,13 @@ ON_GPU = {
 }
 
 
-def run(function, given):
+def run(function, given, **machine):
     graph = make_fx(function)(*given)
     with context() as held:
         module = import_graph(graph, given, context=held).module
         placement_of(graph).annotate(module)
         check_contract(module)
-        pipeline_for(make_options(None, None), MACHINE).run(module, verify=True)
+        pipeline_for(make_options(None, None), MACHINE | machine).run(module, verify=True)
         return str(module)
 
 

@@ -53,6 +53,8 @@ class ScheduleKernels(Pass):
         tile        points of a program along each axis, powers of two. Programs are numbered with the last axis fastest
         programs    how many there are at most; each has tile after tile, and reads pieces of the next while it stores one. Left out: one a
                     tile
+        consumers   warp groups that multiply a part of each tile while another one loads for them (warp specialization): 2 on sm_90, which
+                    are all warps that the schedule has. Left out: each warp does both
         loops       one for each loop directly in the domain's region, in order:
           order       its ranges as they are flattened
           step        points at once, a power of two. A loop that has no more is one tile, read once and held in registers

@@ -35,7 +35,13 @@ FLOAT8_SINCE = 89  # the compute capability whose tensor cores multiply floats o
 STAGES = 4  # pieces under way, at most
 LEAST_STAGES = 3  # pieces under way, from which on a program reads on while it stores a tile
 NARROW, PASSED = 2, 32 << 10  # bytes of a number of which a part goes through shared memory at a time, and of that part
-BARRIERS = 256  # bytes in shared memory of what waits for pieces
+BARRIERS = 512  # bytes in shared memory of what waits for pieces
+# Warp groups that multiply, each half of a tile, while another one loads: the capability, without its last digit, with such, and how many. One
+# stores what it has while the other multiplies, which is worth the beginning where a program has many tiles, of few steps: 16384 x 768 x 30522
+# takes 0.95 of the time so, 65536 x 256 x 256 0.96, 16384 x 768 x 3072 0.98, 8192 x 4096 x 16384 1.01, 8192 x 768 x 3072 1.04 (H200, 2026-11-28,
+# `python -m benchmarks.products --only product,gelu`).
+SPECIALIZES, CONSUMERS = 9, 2
+TURNS, STEPS = 12, 32  # tiles of a program from which on, and steps of a tile up to which
 DESCRIPTORS = True  # whether factors are loaded by tensor descriptors where they can be
 LEAST_STEPS = 8  # of a piece of a sum, which a program has alone
 AROUND = 3  # steps that a program takes longer than those of its loop
@@ -172,6 +178,21 @@ def _take_in_turn(domain: Domain, every: Sequence[Contraction], plan: DomainPlan
     room = domain.machine.shared - BARRIERS - _passed(domain, every[0], high * wide)
     if alone and room >= LEAST_STAGES * piece:
         plan.programs, plan.stages = domain.machine.sm_count, min(plan.stages, room // piece)
+        plan.consumers = CONSUMERS if _specializes(domain, every, plan) else 0
+
+
+def _specializes(domain: Domain, every: Sequence[Contraction], plan: DomainPlan) -> bool:
+    """Whether a warp group loads for others: Triton 3.6 has that for one sum of matrices, whose rows it parts."""
+    found, (high, wide) = every[0], plan.tile[-2:]
+    rows, columns = (_size(domain, dims) for dims in (found.rows, found.columns))
+    is_one = len(every) == 1 and len(domain.inner) == 1 and not found.is_partial and not found.batch
+    if not is_one or domain.machine.capability // 10 != SPECIALIZES or byte_width(found.x.element) != NARROW:
+        return False
+    if rows is None or columns is None or high < 2 * SMALL:
+        return False
+    turns = -(-rows // high) * -(-columns // wide) / domain.machine.sm_count
+    steps = (iterations(found.loop.sizes) or 0) / domain.plans[found.loop].step
+    return turns >= TURNS and steps <= STEPS
 
 
 def _passed(domain: Domain, found: Contraction, points: int) -> int:

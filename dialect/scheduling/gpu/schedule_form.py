@@ -49,7 +49,8 @@ class LoopSchedule:
 class DomainSchedule:
     """Of a parallel domain: its dims in the order they are flattened, how many of them make an axis, and points of a tile along
     each; a program has one tile, or, where there are at most so many `programs`, one after the other. `kind`: for readers. `group`: tiles along
-    the last axis but one which follow each other, for each tile along the last."""
+    the last axis but one which follow each other, for each tile along the last. `consumers`: warp groups which multiply a part of each tile,
+    all that the program's warps are, while one more loads for them (0: each warp does both)."""
 
     kind: str = field(compare=False)
     order: Sequence[int]
@@ -58,6 +59,7 @@ class DomainSchedule:
     loops: Sequence[LoopSchedule] = field(default=(), kw_only=True)
     group: int = field(default=1, kw_only=True)
     programs: int = field(default=0, kw_only=True)
+    consumers: int = field(default=0, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,8 @@ def _of_domain(domain: DomainSchedule) -> Config:
         keys["group"] = i64(domain.group)
     if domain.programs:
         keys["programs"] = i64(domain.programs)
+    if domain.consumers:
+        keys["consumers"] = i64(domain.consumers)
     return keys | {"kind": ir.StringAttr.get(domain.kind), "loops": _of_loops(domain.loops)}
 
 
@@ -153,9 +157,8 @@ def from_attribute(kernel: ir.Operation) -> KernelSchedule:
 def _domain(config: Config) -> DomainSchedule:
     order, axes, tile = (tuple(config[name]) for name in ("order", "axes", "tile"))
     kind = config["kind"].value if "kind" in config else ""
-    group = config["group"].value if "group" in config else 1
-    programs = config["programs"].value if "programs" in config else 0
-    return DomainSchedule(kind, order, axes, tile, loops=_loops(config), group=group, programs=programs)
+    numbers = {name: config[name].value for name in ("group", "programs", "consumers") if name in config}
+    return DomainSchedule(kind, order, axes, tile, loops=_loops(config), **numbers)
 
 
 def _loops(config: Config) -> tuple[LoopSchedule, ...]:

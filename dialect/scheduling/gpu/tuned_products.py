@@ -13,7 +13,7 @@ from .schedule_form import DomainSchedule, KernelSchedule, LoopSchedule
 
 KIND = "contraction"  # of a domain whose loops tensor cores run, and nothing else
 NUMBERS = ("step", "warps", "stages", "group")
-PROGRAMS = "programs"  # left out where it is 0
+OPTIONAL = ("programs", "consumers")  # left out where they are 0
 SHARED_TILE = 128 * 128  # elements of a tile, up to which two programs of a multiprocessor hold their sums
 
 
@@ -21,7 +21,7 @@ SHARED_TILE = 128 * 128  # elements of a tile, up to which two programs of a mul
 class ProductSchedule:
     """The numbers of a contraction's schedule that its own plan leaves free: rows and columns of a tile, elements summed in a step, warps of a
     program, steps under way, tiles of rows whose programs follow each other, the factors that tensor descriptors load; how many programs take
-    tile after tile (0: each has one)."""
+    tile after tile (0: each has one), and how many warp groups of one multiply while another loads (0: each warp does both)."""
 
     tile: tuple[int, int]
     step: int
@@ -30,6 +30,7 @@ class ProductSchedule:
     group: int
     descriptors: tuple[int, ...] = ()
     programs: int = 0
+    consumers: int = 0
 
     def __str__(self) -> str:
         high, wide = self.tile
@@ -37,7 +38,8 @@ class ProductSchedule:
         each = (
             f"{high} x {wide} x {self.step}, {self.warps} warps, {self.stages} stages, groups of {self.group}, {loads}"
         )
-        return f"{each}, tile after tile" if self.programs else each
+        turns = f"{each}, tile after tile" if self.programs else each
+        return f"{turns}, {self.consumers} warp groups beside one that loads" if self.consumers else turns
 
     @staticmethod
     def of(schedule: KernelSchedule) -> "ProductSchedule | None":
@@ -48,7 +50,7 @@ class ProductSchedule:
         (loop,) = domain.loops
         high, wide = domain.tile[-2:]
         numbers = loop.step, schedule.warps, schedule.stages, domain.group
-        return ProductSchedule((high, wide), *numbers, tuple(loop.descriptors), domain.programs)
+        return ProductSchedule((high, wide), *numbers, tuple(loop.descriptors), domain.programs, domain.consumers)
 
     def applied(self, schedule: KernelSchedule) -> KernelSchedule:
         """`schedule`, of a kernel which is one contraction, with its numbers."""
@@ -68,7 +70,7 @@ class ProductSchedule:
         """Writes its numbers, but those of the program, into the schedule of a domain and that of the one loop in it, of whose factors
         descriptors can load those that are `possible`."""
         domain.tile = [*domain.tile[:-2], *self.tile]
-        domain.group, domain.programs = self.group, self.programs
+        domain.group, domain.programs, domain.consumers = self.group, self.programs, self.consumers
         loop.step = self.step
         loop.descriptors = [number for number in self.descriptors if number in possible]
 
@@ -78,15 +80,14 @@ class ProductSchedule:
     @staticmethod
     def from_json(told: Mapping[str, Any]) -> "ProductSchedule":
         """Raises KeyError, TypeError or ValueError for what is none."""
-        numbers = {name: int(told[name]) for name in (*NUMBERS, PROGRAMS)}
+        numbers = {name: int(told[name]) for name in (*NUMBERS, *OPTIONAL)}
         return ProductSchedule(_two(told["tile"]), descriptors=tuple(map(int, told["descriptors"])), **numbers)
 
     def attribute(self) -> ir.DictAttr:
         keys: dict[str, ir.Attribute] = {name: i64(getattr(self, name)) for name in NUMBERS}
         for name in ("tile", "descriptors"):
             keys[name] = ir.DenseI64ArrayAttr.get(getattr(self, name))
-        if self.programs:
-            keys[PROGRAMS] = i64(self.programs)
+        keys |= {name: i64(getattr(self, name)) for name in OPTIONAL if getattr(self, name)}
         return ir.DictAttr.get(keys)
 
 
@@ -102,7 +103,7 @@ def tuned_product(op: ir.Operation) -> ProductSchedule | None:
         return None
     keys = {entry.name: entry.attr for entry in ir.DictAttr(op.attributes[TUNED_PRODUCT])}
     try:
-        numbers = {name: keys[name].value for name in (*NUMBERS, *([PROGRAMS] if PROGRAMS in keys else []))}
+        numbers = {name: keys[name].value for name in (*NUMBERS, *(name for name in OPTIONAL if name in keys))}
         return ProductSchedule(_two(keys["tile"]), descriptors=tuple(keys["descriptors"]), **numbers)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(

@@ -76,9 +76,11 @@ def near_schedules(shape: ProductShape, own: ProductSchedule, machine: CudaMachi
     high, wide = own.tile
     for warps in (own.warps * 2, own.warps // 2):
         if 4 <= warps <= 8 and high * wide <= MOST_TILE // 8 * warps:
-            yield replace(own, warps=warps, programs=0)
+            yield replace(own, warps=warps, programs=0, consumers=0)
     if own.programs:
-        yield replace(own, programs=0)
+        yield replace(own, programs=0, consumers=0)
+    if own.consumers:
+        yield replace(own, consumers=0)
     for stages in (own.stages - 1, own.stages + 1):  # tile after tile there are as many as shared memory has room for
         most = own.stages if own.programs else machine.shared // _piece(shape, own)
         if 2 <= stages <= min(MOST_STAGES, most):
@@ -89,7 +91,7 @@ def near_schedules(shape: ProductShape, own: ProductSchedule, machine: CudaMachi
     if shape.rows > 2 * high * own.group or own.group > 8:
         yield replace(own, group=16 if own.group == 8 else 8)
     if own.descriptors:
-        yield replace(own, descriptors=(), programs=0)
+        yield replace(own, descriptors=(), programs=0, consumers=0)
 
 
 def predicted(shape: ProductShape, schedule: ProductSchedule, machine: CudaMachine) -> float:
@@ -125,7 +127,7 @@ def _fitted(
 ) -> ProductSchedule | None:
     """`own` with another tile, warps for its sums, and stages for which shared memory has room; None where it has no room for two."""
     high, wide = tile
-    made = replace(own, tile=tile, warps=8 if high * wide > 128 * 128 else 4, programs=0)
+    made = replace(own, tile=tile, warps=8 if high * wide > 128 * 128 else 4, programs=0, consumers=0)
     room = machine.shared // _piece(shape, made)
     steps = ceil(shape.summed / own.step)
     # Two programs of a multiprocessor hide the ends of each other, where registers and three stages of both have room.

@@ -30,6 +30,7 @@ from . import ptxas
 from .kernel_cache import KernelCache, MachineCode, key_of
 from .ptx_edits import reassemble
 from .tensor_maps import spelled, tensor_maps
+from .warp_groups import as_made_by
 
 
 def compile_kernel(kernel: TritonKernel, capability: int) -> Any:
@@ -69,7 +70,7 @@ def _compile(kernel: TritonKernel, capability: int) -> Any:
     import triton
     from triton.backends.compiler import GPUTarget
 
-    target = GPUTarget("cuda", capability, 32)
+    target, kernel = GPUTarget("cuda", capability, 32), as_made_by(kernel, triton_version(), capability)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{kernel.name}.ttir"
         path.write_text(spelled(for_capability(kernel.ttir, capability), triton_version()))
@@ -123,7 +124,7 @@ def _machine_code(kernel: TritonKernel, capability: int) -> MachineCode:
             f"{kernel.title} wants {made.shared} bytes of shared memory, and a program on sm_{capability} has {most}"
         )
     early = waits(for_capability(kernel.ttir, capability))
-    maps = tensor_maps(kernel, getattr(made, "tensordesc_meta", None) or [])
+    maps = tensor_maps(kernel, getattr(made, "tensordesc_meta", None) or [], compiled.asm.get("ttgir", ""))
     return MachineCode(compiled.asm["cubin"], made.name, made.num_warps, made.shared, kernel.location, early, maps)
 
 

@@ -32,7 +32,7 @@ from ..body.emitter import unsupported
 from ..body.expressions import ACCESSES, Expr, Expressions, stored
 from ..body.indexing import Indexing
 from ..values import clusters, dependent_launch
-from ..values.builder import Builder
+from ..values.builder import FLATTEN, SPECIALIZE, Builder
 from ..values.tiles import Axis, Tile
 from . import segments
 from .descriptors import Described, DescribedLoads
@@ -156,6 +156,12 @@ class KernelFunction:
         """The specializations to emit."""
         return (WIDE,) if self.schedule.narrow is None else (WIDE, NARROW, ALIGNED)
 
+    @property
+    def warps(self) -> int:
+        """Those that Triton is told of: all, or one warp group's, beside which it makes others."""
+        consumers = max(domain.consumers for domain in self.schedule.domains)
+        return self.schedule.warps // max(1, consumers)
+
     def _alignment(self, memref: ir.Value) -> int:
         """Bytes for the `tt.divisibility` hint of a buffer's address.
 
@@ -188,7 +194,7 @@ class KernelFunction:
                 + [plain for _ in self.descriptors]
             ),
             GRID: ir.AffineMapAttr.get(size_map([grid])),
-            WARPS: ir.IntegerAttr.get(i32, self.schedule.warps),
+            WARPS: ir.IntegerAttr.get(i32, self.warps),
             STAGES: ir.IntegerAttr.get(i32, self.schedule.stages),
             RESIDENT: ir.IntegerAttr.get(i32, self.schedule.resident),
             CLUSTER: ir.IntegerAttr.get(i32, self.schedule.cluster),
@@ -317,7 +323,8 @@ class KernelFunction:
             self._emit_tile(e, part, Tile(tile), counts, rows)
             return []
 
-        e.b.loop((program.value, tiles.value, step.value), [], each, runs=rows is None, flat=True)
+        mark = SPECIALIZE if part.schedule.consumers else FLATTEN
+        e.b.loop((program.value, tiles.value, step.value), [], each, runs=rows is None, mark=mark)
 
     def _emit_tile(
         self, e: Emitter, part: Part, tile: Tile, counts: Sequence[Count], rows: SegmentTiles | None = None
@@ -337,10 +344,10 @@ class KernelFunction:
                         own = rows.at(e, at)
                         places.append((groups, *segments.enter(e, part.segments, own, axis, conditions)))
                         continue
-                    at = e.ix.op("arith.muli", at, e.ix.number(extent))
-                e.origins.append(at)
-                if axis is not None:
-                    at = e.ix.range(axis, at)
+                begin = at if axis is None else e.ix.op("arith.muli", at, e.ix.number(extent))
+                apart = axis is not None and part.schedule.consumers
+                e.origins.append(_apart(e.ix, at, extent) if apart else begin)
+                at = begin if axis is None else e.ix.range(axis, begin)
                 places.append((groups, at, e.bounded(at, Indexing.product(groups), extent)))
             e.axes = tuple(axes)
             for groups, at, bound in places:
@@ -357,6 +364,12 @@ def _coordinate(ix: Indexing, counts: Sequence[Count], number: int, tile: Tile) 
         tile = tile if _is_one(inner) else ix.op("arith.divui", tile, _counted(ix, inner))
     is_first = all(map(_is_one, counts[:number]))
     return tile if is_first else ix.op("arith.remui", tile, _counted(ix, counts[number]))
+
+
+def _apart(ix: Indexing, number: Tile, extent: int) -> Tile:
+    """number * extent, a value that nothing else is computed from. Triton 3.6 adds the rows of the first warp group to the place where the
+    second loads, and to all that is computed of that value, rows that are stored too, which have them in their ranges already."""
+    return ix.op("arith.shli", number, ix.number(extent.bit_length() - 1))
 
 
 def _is_one(count: Count) -> bool:

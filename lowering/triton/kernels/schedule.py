@@ -22,6 +22,8 @@ MOST_WARPS, MOST_POINTS = 32, 1 << 20  # Triton's own limits
 MOST_STAGES = 16  # of steps in flight: more are more than memory keeps waiting
 MOST_RESIDENT = 64  # warps of a multiprocessor
 LEAST_DOT = 16  # rows, columns and summed elements of a product of tensor cores
+SPECIALIZES = 9  # the compute capability, without its last digit, of which Triton has warp groups that only load
+WARP_GROUP, LEAST_PART = 4, 64  # warps, and rows or columns, of one that multiplies
 MOST_TILES = 16  # that a loop is held as: its body is emitted for each
 
 
@@ -99,6 +101,8 @@ class _Check:
         if domain.programs and (domain.programs < 0 or self.schedule.group or self.schedule.cluster > 1):
             what = f"{domain.programs} programs for one tile after the other"
             raise refusal(self.kernel, f"the schedule has {what}, in groups of launches, or in clusters")
+        if domain.consumers:
+            self._consumers(domain)
         self._loops(domain.loops, op)
         dot = any(loop.dot for loop in domain.loops)  # its pieces have a side of the tile each
         points = _longest(domain.loops) * max(tile) if dot else _longest(domain.loops) * prod(tile)
@@ -115,6 +119,22 @@ class _Check:
         if len(walks) != 1 or len(matrix) < 2 or max(batch, default=1) > 1 or least < LEAST_DOT:
             what = f"tensor cores for a tile of {list(domain.tile)}, steps of {[loop.step for loop in domain.loops]}"
             raise refusal(self.kernel, f"the schedule has {what}")
+
+    def _consumers(self, domain: DomainSchedule) -> None:
+        """Triton 3.6 to 3.8 have two for one sum of products, of whose tile each has half of the rows, or of the columns."""
+        loops, reason = domain.loops, None
+        if self.schedule.capability // 10 != SPECIALIZES:
+            reason = f"sm_{self.schedule.capability}, which has none"
+        elif domain.consumers != 2 or self.schedule.warps != 2 * WARP_GROUP:
+            reason = f"{self.schedule.warps} warps"
+        elif not domain.programs or len(loops) != 1 or not loops[0].dot or len(loops[0].descriptors) != 2:
+            reason = "what is not one sum of products by descriptors, tile after tile"
+        elif domain.tile[-2] < 2 * LEAST_PART or len(domain.tile) > 2:
+            reason = f"a tile of {list(domain.tile)}"
+        if reason:
+            raise refusal(
+                self.kernel, f"the schedule has {domain.consumers} warp groups that only multiply for {reason}"
+            )
 
     def _descriptors(self, loop: LoopSchedule, op: ir.Operation) -> None:
         numbers, reason = sorted(loop.descriptors), None

@@ -44,6 +44,9 @@ OPPOSITE = {
     },
 }
 SAME = "mov.b32 $0, $1;"
+# Marks of a loop around another one, for Triton: one loop is made of both, which reads ahead from one run of the inner one to the next; on
+# sm_90 a warp group loads for those that multiply, each a part of the tile.
+FLATTEN, SPECIALIZE = "tt.flatten", "tt.warp_specialize"
 # Of conditions: what costs next to nothing to make again
 AGAIN = {
     *("arith.cmpi", "arith.andi", "arith.ori", "arith.xori", "arith.addi", "arith.subi", "arith.extsi", "math.absi"),
@@ -250,15 +253,15 @@ class Builder:
         body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]],
         stages: int = 1,
         runs: bool = False,
-        flat: bool = False,
+        mark: str | None = None,
     ) -> list[ir.Value]:
         """`scf.for` over lower, upper and step, which are of one integer type; returns the carried values after it. More than one of
-        `stages`: Triton reads so many steps ahead, into shared memory. `runs`: it is known to take a step. `flat`: Triton makes one loop of it
-        and of the loop in it, and reads ahead from one to the next."""
+        `stages`: Triton reads so many steps ahead, into shared memory. `runs`: it is known to take a step. `mark`: what Triton does to it and to
+        the loop in it, `FLATTEN` or `SPECIALIZE`."""
         types = [value.type for value in carried]
         attributes: dict[str, ir.Attribute] = {"tt.num_stages": self.number(self.i32, stages)} if stages > 1 else {}
-        if flat:
-            attributes["tt.flatten"] = ir.UnitAttr.get()
+        if mark is not None:
+            attributes[mark] = ir.UnitAttr.get()
         made = self.op("scf.for", types, [*bounds, *carried], attributes, regions=1)
         block = made.regions[0].blocks.append(bounds[0].type, *types, arg_locs=[self.location] * (1 + len(types)))
         iv, *values = block.arguments

@@ -18,6 +18,7 @@ from tests.dialect.small_kernels import domain_of, indexing_of, mlir, row_sums, 
 __all__ = ["mlir"]
 
 OTHER = ProductSchedule((32, 64), 32, 8, 2, 16, (0,))
+GROUPS = ProductSchedule((128, 256), 64, 8, 4, 8, (0, 1), 132, 2)
 
 
 def scheduled(op):
@@ -60,6 +61,9 @@ def test_attributes_and_json_are_read_as_they_were_written():
     assert tuned_product(op) is None
     op.attributes[TUNED_PRODUCT] = OTHER.attribute()
     assert tuned_product(op) == OTHER == ProductSchedule.from_json(OTHER.to_json())
+    op.attributes[TUNED_PRODUCT] = GROUPS.attribute()
+    assert tuned_product(op) == GROUPS == ProductSchedule.from_json(GROUPS.to_json())
+    assert str(GROUPS).endswith("descriptors, tile after tile, 2 warp groups beside one that loads")
 
 
 @pytest.mark.parametrize(

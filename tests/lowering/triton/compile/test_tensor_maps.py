@@ -113,7 +113,11 @@ def test_tensors_of_other_sizes_are_other_kernels():
 
 def test_triton_tells_of_something_else():
     with pytest.raises(CompilerError, match="Triton tells of tensor maps of boxes"):
-        tensor_maps(kernel_of(*KERNELS["plain"]), [{"block_size": [64, 64]}])
+        tensor_maps(kernel_of(*KERNELS["plain"]), [{"block_size": [64, 64]}], "")
+    with pytest.raises(CompilerError, match="has no copy for each of its 2 tensor maps"):
+        tensor_maps(
+            kernel_of(*KERNELS["plain"]), 2 * [{"block_size": [64, 64]}], "tt.func @f(%x: !tt.tensordesc<64x64xbf16>)"
+        )
 
 
 @pytest.mark.parametrize("version", ["3.6.0", "3.7.1", "3.8.0", "3.10.0+git1234"])
