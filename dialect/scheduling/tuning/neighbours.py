@@ -84,8 +84,12 @@ def is_contraction(schedule: KernelSchedule) -> bool:
 
 
 def _near_contraction(own: KernelSchedule) -> Iterator[tuple[str, KernelSchedule]]:
-    """Schedules of a tile of other rows or columns, of other warps, stages, groups, and one without descriptors."""
+    """Schedules of a tile of other rows or columns, of other warps, stages, groups, and one without descriptors. All warps load and multiply where
+    rows or warps are others, and without descriptors."""
     (domain,) = own.domains
+    alike = replace(domain, consumers=0)
+    if domain.consumers:
+        yield f"consumers {domain.consumers} -> 0", replace(own, domains=[alike])
     *batch, high, wide = domain.tile
     most = MOST_TILE // len(domain.loops)
     for name, tile in (
@@ -95,10 +99,10 @@ def _near_contraction(own: KernelSchedule) -> Iterator[tuple[str, KernelSchedule
         ("rows / 2", (high // 2, wide)),
     ):
         if prod(tile) <= most and min(tile) >= LEAST_SIDE and max(tile) <= MOST_SIDE:
-            yield name, replace(own, domains=[replace(domain, tile=(*batch, *tile))])
+            yield name, replace(own, domains=[replace(domain if tile[0] == high else alike, tile=(*batch, *tile))])
     other = 4 if own.warps == 8 else 8
     if high * wide * len(domain.loops) <= MOST_TILE // 8 * other:
-        yield f"warps {own.warps} -> {other}", replace(own, warps=other)
+        yield f"warps {own.warps} -> {other}", replace(own, domains=[alike], warps=other)
     for stages in (own.stages + 1, own.stages - 1):
         if 1 <= stages <= MOST_STAGES + 1:
             yield f"stages {own.stages} -> {stages}", replace(own, stages=stages)
@@ -106,7 +110,7 @@ def _near_contraction(own: KernelSchedule) -> Iterator[tuple[str, KernelSchedule
     yield f"group {domain.group} -> {group}", replace(own, domains=[replace(domain, group=group)])
     if any(loop.descriptors for loop in domain.loops):
         loops = [replace(loop, descriptors=()) for loop in domain.loops]
-        yield "descriptors -> pointers", replace(own, domains=[replace(domain, loops=loops)])
+        yield "descriptors -> pointers", replace(own, domains=[replace(alike, loops=loops)])
 
 
 def _with_warps(schedule: KernelSchedule, warps: int) -> KernelSchedule:

@@ -8,6 +8,7 @@ from bascule.dialect.analysis.bodies.body_tree import sizes_of
 from bascule.dialect.analysis.bodies.nested_loops import inner_loops, iterations
 from bascule.dialect.mlir import ir
 from bascule.dialect.scheduling.gpu import clusters
+from bascule.dialect.scheduling.gpu.contractions import CONSUMERS, SPECIALIZES
 from bascule.dialect.scheduling.gpu.descriptors import SINCE
 from bascule.dialect.scheduling.gpu.schedule_form import (
     MOST_KEPT,
@@ -22,8 +23,7 @@ MOST_WARPS, MOST_POINTS = 32, 1 << 20  # Triton's own limits
 MOST_STAGES = 16  # of steps in flight: more are more than memory keeps waiting
 MOST_RESIDENT = 64  # warps of a multiprocessor
 LEAST_DOT = 16  # rows, columns and summed elements of a product of tensor cores
-SPECIALIZES = 9  # the compute capability, without its last digit, of which Triton has warp groups that only load
-WARP_GROUP, LEAST_PART = 4, 64  # warps, and rows or columns, of one that multiplies
+WARP_GROUP, LEAST_PART = 4, 64  # warps and rows of a warp group that multiplies while another loads
 MOST_TILES = 16  # that a loop is held as: its body is emitted for each
 
 
@@ -121,15 +121,15 @@ class _Check:
             raise refusal(self.kernel, f"the schedule has {what}")
 
     def _consumers(self, domain: DomainSchedule) -> None:
-        """Triton 3.6 to 3.8 have two for one sum of products, of whose tile each has half of the rows, or of the columns."""
+        """Triton has two for one sum of products, each of which has half of a tile's rows."""
         loops, reason = domain.loops, None
         if self.schedule.capability // 10 != SPECIALIZES:
             reason = f"sm_{self.schedule.capability}, which has none"
-        elif domain.consumers != 2 or self.schedule.warps != 2 * WARP_GROUP:
+        elif domain.consumers != CONSUMERS or self.schedule.warps != CONSUMERS * WARP_GROUP:
             reason = f"{self.schedule.warps} warps"
         elif not domain.programs or len(loops) != 1 or not loops[0].dot or len(loops[0].descriptors) != 2:
             reason = "what is not one sum of products by descriptors, tile after tile"
-        elif domain.tile[-2] < 2 * LEAST_PART or len(domain.tile) > 2:
+        elif domain.tile[-2] < CONSUMERS * LEAST_PART or len(domain.tile) > 2:
             reason = f"a tile of {list(domain.tile)}"
         if reason:
             raise refusal(

@@ -5,7 +5,9 @@ import re
 import pytest
 import torch
 from bascule.dialect.errors import UserError
+from bascule.dialect.ir.regions import ops_in
 from bascule.dialect.scheduling.gpu import contractions
+from bascule.dialect.scheduling.tuning.neighbours import neighbours
 from bascule.lowering.triton import compile_kernel
 from bascule.lowering.triton.compile import compilation, ptxas
 from bascule.lowering.triton.compile.warp_groups import as_made_by
@@ -105,6 +107,18 @@ def test_schedules_that_do_not_fit_are_refused(keys, reason):
     edit(module, **keys)
     with pytest.raises(UserError, match=reason):
         lowered(module)
+
+
+def test_schedules_near_one_fit():
+    x, w = matrices(BF16, (2048, 128), (128, 4096))
+    module = program(lambda x, w: (x[:, :, None].float() * w.float()).sum(1).to(BF16), x, w, machine=90)
+    (kernel,) = [op for op in ops_in(module.operation) if op.name == "bascule.kernel"]
+    with module.context:
+        found = neighbours(kernel)
+        assert "consumers 2 -> 0" in {near.change for near in found}
+        for near in found:
+            kernel.attributes["schedule"] = near.schedule
+            assert lowered(module)
 
 
 def test_tiles_of_fewer_rows_are_refused():
