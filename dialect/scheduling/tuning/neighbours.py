@@ -84,8 +84,8 @@ def is_contraction(schedule: KernelSchedule) -> bool:
 
 
 def _near_contraction(own: KernelSchedule) -> Iterator[tuple[str, KernelSchedule]]:
-    """Schedules of a tile of other rows or columns, of other warps, stages, groups, and one without descriptors. All warps load and multiply where
-    rows or warps are others, and without descriptors."""
+    """Schedules of a tile of other rows or columns, of other warps, stages, groups, and one without descriptors. All warps load and multiply
+    where rows or warps are others, and without descriptors."""
     (domain,) = own.domains
     alike = replace(domain, consumers=0)
     if domain.consumers:
