@@ -1,4 +1,4 @@
-"""Views of inputs that a graph returns and the IR cannot tell to be views: they run by themselves."""
+"""Views that a graph returns and the IR cannot tell to be views: they run by themselves."""
 
 from operator import getitem
 
@@ -6,11 +6,12 @@ import sympy
 import torch
 from torch.fx import Graph, Node
 
-from ..fx.graph_ends import inputs_of
+from ..fx.graph_ends import VISIBLE, inputs_of, outputs_of
 from ..fx.storages import storage_of
 
 aten = torch.ops.aten
 REASON = "a view of an input that is returned, of sizes that are only known when it runs"
+OTHERWISE = "a view that is returned, of another dtype, conjugated or negated"
 WRITTEN = "an input's new value, of a view of which the place in memory is returned"
 # Their results lie in memory as their first operands do, though fake ones begin at 0.
 _LIKE_FIRST = (
@@ -23,10 +24,10 @@ _LIKE_FIRST = (
 
 def returned_views(graph: Graph) -> dict[Node, str]:
     """The nodes between an input and a result that shares its memory, where one of them reshapes a tensor with gaps of dynamic sizes, with the
-    reason; and those of dynamic sizes between a result and an operator whose own result does not begin where its memory does (`slice_scatter`
-    into an input that does not). AOTAutograd takes strides and offset of the result as it is given it: a copy would be read from the wrong
-    place."""
-    found: dict[Node, str] = {}
+    reason; those of dynamic sizes between a result and an operator whose own result does not begin where its memory does (`slice_scatter`
+    into an input that does not); and those of a result that has the bits of what it views otherwise. AOTAutograd takes strides and offset of
+    the result as it is given it: a copy would be read from the wrong place."""
+    found = dict.fromkeys(_read_otherwise(graph), OTHERWISE)
     inputs = {storage_of(node) for node in inputs_of(graph)} - {None}
     for node in graph.output_node().all_input_nodes:
         chain: list[Node] = []
@@ -37,6 +38,30 @@ def returned_views(graph: Graph) -> dict[Node, str]:
             found |= {link: REASON for link in chain}
         found |= dict.fromkeys(_begins_elsewhere(node, inputs), WRITTEN)
     return {node: found[node] for node in graph.nodes if node in found}
+
+
+def _read_otherwise(graph: Graph) -> set[Node]:
+    """The nodes from the first that takes the bits of a tensor otherwise up to a result in its memory. Users see who shares memory, and
+    AOTAutograd asks for base, dtype and bits, to make the result again of an input or of another result."""
+    found: set[Node] = set()
+    for node in outputs_of(graph)[: graph.output_node().meta.get(VISIBLE)]:
+        if isinstance(node, Node) and storage_of(node) is not None:
+            chain, number = [node], 0
+            while (
+                chain[-1].op == "call_function"
+                and (near := _viewed(chain[-1]))
+                and storage_of(near[-1]) == storage_of(node)
+            ):
+                if _bits(near[-1]) != _bits(chain[-1]):
+                    number = len(chain) + len(near) - 1
+                chain += near
+            found |= {*chain[:number]}
+    return found
+
+
+def _bits(node: Node) -> tuple[torch.dtype, bool, bool]:
+    value = node.meta["val"]
+    return value.dtype, value.is_conj(), value.is_neg()
 
 
 def _begins_elsewhere(node: Node, inputs: set[int | None]) -> list[Node]:

@@ -46,7 +46,7 @@ from .locations import Locations
 from .nodes import NodeImporter, base
 from .symbolic_numbers import symbols_in
 from .symbols import Symbols
-from .tensor_types import TensorTypes
+from .tensor_types import TensorTypes, refusal
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,10 @@ class _GraphImporter(base.FxImporter):
         values = [node.meta.get("val", example) for node, example in zip(placeholders, example_inputs, strict=True)]
         attributes = {node: _attribute(gm, node) for node in nodes if node.op == "get_attr"}
         constants = {node: value for node, value in attributes.items() if isinstance(value, torch.Tensor)}
-        values = _without_unused_numbers(values, nodes)
+        values = [
+            None if _is_out_of_reach(node) else x
+            for node, x in zip(placeholders, _without_unused_numbers(values, nodes))
+        ]
         symbols = Symbols(values)
         types = TensorTypes(symbols)
         if symbols.sources:
@@ -129,15 +132,15 @@ class _GraphImporter(base.FxImporter):
         seen, visible = node.meta.get(VISIBLE, len(listed)), 0
         for position, output in enumerate(listed):
             value = output.meta.get("val") if isinstance(output, Node) else output
-            if _is_tensor(value):
+            if _is_handed_on(output):
+                number = inputs_of(node.graph).index(output)
+                outputs.append(ir.StringAttr.get(f"input {number}"))
+            elif _is_tensor(value):
                 if output not in numbers:
                     numbers[output] = len(results)
                     results.append(importer.value_of(output))
                     visible += position < seen
                 outputs.append(OperandAttr.get(i64(numbers[output])))
-            elif _is_handed_on(output):
-                number = inputs_of(node.graph).index(output)
-                outputs.append(ir.StringAttr.get(f"input {number}"))
             else:
                 outputs.append(_scalar_output(output, value, importer.symbols))
         with ir.InsertionPoint(block):
@@ -188,11 +191,16 @@ def _is_float_symbol(value: Any) -> bool:
 
 
 def _is_handed_on(output: Any) -> bool:
-    """Whether an output is an input that is neither a tensor nor a known number: a size, a device mesh."""
+    """Whether an output is an input that is neither a known number nor a tensor of the IR's: a size, a device mesh, a negated view."""
     if not (isinstance(output, Node) and output.op == "placeholder"):
         return False
     value = output.meta.get("val")
-    return value is not None and not isinstance(value, torch.Tensor | int | float)
+    return value is not None and (not isinstance(value, torch.Tensor | int | float) or _is_out_of_reach(output))
+
+
+def _is_out_of_reach(placeholder: Node) -> bool:
+    """Whether it is a tensor that the IR has no type for, and that no operator takes."""
+    return refusal(placeholder.meta.get("val")) is not None and all(x.op == "output" for x in placeholder.users)
 
 
 def _storages(arguments: Sequence[torch.Tensor], results: "_Results") -> ir.DenseI64ArrayAttr:

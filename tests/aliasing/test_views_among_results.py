@@ -55,6 +55,14 @@ PROGRAMS: dict[str, Program] = {
     "parts of the input": lambda x: x.split(2),
     "a view of a constant": lambda x: (torch.ones(3)[1:], x * 2),
     "the same twice": beside(lambda y: y),
+    "of another dtype": beside(lambda y: y.view(torch.int32)),
+    "of another dtype, and of it": lambda x: (lambda y: (y.view(torch.int32), y[1:].view(torch.int32)))(x * 2),
+    "of another dtype of the input": lambda x: (x.view(torch.int32), x * 2),
+    "complex parts": lambda x: (lambda y: (y, y.real, y.imag[1:]))(torch.complex(x, x)),
+    "a real part alone": lambda x: torch.complex(x, x).real,
+    "complex numbers of the input": lambda x: torch.view_as_complex(x.view(5, 2, 2)),
+    "conjugated": lambda x: (lambda y: (y, y.conj(), y.conj().imag))(torch.complex(x, x)),
+    "conjugated alone": lambda x: torch.complex(x, x).conj()[1:],
     "written through a view": written_through_a_view,
     "written detached": written_detached,
 }
@@ -71,7 +79,17 @@ def told(x: Tensor, results: object) -> list[object]:
         return next((n for n, other in enumerate(known) if other is of), -1) if of is not None else None
 
     seen: list[object] = [
-        (number(y), number(y._base), y._is_view(), y.requires_grad, y.is_leaf, y.is_contiguous()) for y in outputs
+        (
+            number(y),
+            number(y._base),
+            y._is_view(),
+            y.requires_grad,
+            y.is_leaf,
+            y.is_contiguous(),
+            y.is_conj(),
+            y.is_neg(),
+        )
+        for y in outputs
     ]
     for y in outputs:
         before = [z._version for z in known]

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -83,6 +83,8 @@ def program({names}):
 class Program:
     """`inputs` are expressions of a storage `s` and a size `n`; the lines of `body` name them x0, x1, ..."""
 
+    known: ClassVar[tuple[str, ...]] = INPUTS
+    frame: ClassVar[str] = FRAME
     inputs: tuple[str, ...]
     body: tuple[str, ...]
     returned: tuple[str, ...]
@@ -90,7 +92,7 @@ class Program:
     dynamic: bool
 
     def text(self) -> str:
-        return FRAME.format(
+        return self.frame.format(
             grad=".requires_grad_()" if self.train else "",
             inputs=", ".join(self.inputs),
             names=", ".join(["leaf", *(f"x{i}" for i in range(len(self.inputs)))]),
@@ -100,7 +102,7 @@ class Program:
 
     def source(self) -> str:
         return (
-            f"from tests.generators.aliases import Program\n\n\ndef test_it():\n    assert not {self!r}.differences('bascule')\n\n\n"
+            f"from {type(self).__module__} import Program\n\n\ndef test_it():\n    assert not {self!r}.differences('bascule')\n\n\n"
             + "".join(f"# {line}\n" for line in self.text().splitlines())
         )
 
@@ -160,7 +162,7 @@ def draw(random: Random) -> Program:
 def draw_of_steps(made: type[Program], random: Random, step: Callable[[str, str], tuple[str, bool]]) -> Program:
     """A program that runs, of steps on two of its tensors: each a text, and whether it gives one more."""
     while True:
-        inputs = tuple(random.choices(INPUTS, k=random.randint(1, 3)))
+        inputs = tuple(random.choices(made.known, k=random.randint(1, 3)))
         names, body = [f"x{i}" for i in range(len(inputs))], []
         for number in range(random.randint(1, 6)):
             a, b = random.choice(names), random.choice(names)
@@ -213,6 +215,8 @@ def compare(got: All, want: All) -> list[str]:
         "which inputs count as written": [got.seen.written, want.seen.written],
         "which are one object": [got.seen.identical, want.seen.identical],
         "layouts of inputs": [[(x.shape, strides(x), x.storage_offset()) for x in s.seen.inputs] for s in (got, want)],
+        "what is conjugated": [[x.is_conj() for x in t] for t in (made, right)],
+        "what is negated": [[x.is_neg() for x in t] for t in (made, right)],
         "who shares memory": [sharing([*s.seen.inputs, *t]) for s, t in ((got, made), (want, right))],
     }
     return [*found, *(f"{what}: {a}, not {b}" for what, (a, b) in told.items() if a != b)]

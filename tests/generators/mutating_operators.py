@@ -69,9 +69,6 @@ RESULTS = ("put({a}, {b})", "maybe({a}, {b})", "maybe({a}, None)", "each([{a}, {
 
 
 class Program(aliases.Program):
-    def source(self) -> str:
-        return super().source().replace("generators.aliases", f"generators.{__name__.rpartition('.')[2]}")
-
     def differences(self, backend: str, **ours: Any) -> list[str]:
         try:
             return super().differences(backend, **ours)

@@ -93,6 +93,11 @@ def saved_for_a_written_input(x):
     return y, x.clone()
 
 
+def negated(*sizes):
+    """Numbers whose negatives are in memory."""
+    return r(*sizes, dtype=torch.complex64).conj().imag
+
+
 CASES = [
     Case("gaps flattened, dynamic", lambda x: x[..., ::2].reshape(-1)[1:], lambda: [r(4, 6)], dynamic=True),
     Case(
@@ -175,6 +180,8 @@ CASES = [
     Case("empty operands of a matrix product", lambda x, y: x @ y + 1, lambda: [r(4, 0), r(0, 3)]),
     Case("empty slice of an input returned", lambda x: (x[4:], x * 2), lambda: [r(4, 5)]),
     Case("input of 0 dimensions", lambda x, y: (x * 2, x + y), lambda: [r(), r(3)]),
+    Case("a negated view that is only returned", lambda x, y: (x, y + 1), lambda: [negated(4, 5), r(4, 5)]),
+    Case("a negated view that nothing takes", lambda x, y: y + 1, lambda: [negated(4, 5), r(4, 5, grad=True)]),
     Case("None and numbers", shapes_and_none, lambda: [r(4, 5)]),
     Case("None and numbers, dynamic", shapes_and_none, lambda: [r(4, 5)], dynamic=True),
     Case("a tree", tree, lambda: [r(4, 5)]),
