@@ -7,7 +7,7 @@ found again. Other backends' lookups are as they were.
 """
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -81,9 +81,10 @@ class Backward(Graph):
 
 
 class _Key(str):
-    """Stands for the key in AOTAutograd's hands."""
+    """Stands for the key in AOTAutograd's hands. `floats`: the symbols of floats among the inputs, which are tensors there."""
 
     lookup: Lookup
+    floats: frozenset[Any]
 
 
 # Higher-order operators that PyTorch's own cache does not take.
@@ -135,7 +136,7 @@ def _install() -> None:
 
     def save_(key: str, entry: Any, remote: bool) -> None:
         if isinstance(key, _Key):
-            _save(key.lookup, entry)
+            _save(key.lookup, key.floats, entry)
         else:
             save(key, entry, remote)
 
@@ -155,15 +156,24 @@ def _load(lookup: Lookup, gm: GraphModule, args: Any, aot_config: Any) -> tuple[
     if found is not None:
         return found, {}
     key = _Key("bascule")
-    key.lookup = lookup
+    key.lookup, key.floats = lookup, _floats(gm)
     info = AOTAutogradCacheInfo(key, time_ns(), forward_symints=_symbols(args))
     return None, {"decompositions": lookup.decompositions(), "cache_info": info}
 
 
-def _save(lookup: Lookup, entry: Any) -> None:
+def _floats(gm: GraphModule) -> frozenset[Any]:
+    values = (node.meta.get("example_value") for node in gm.graph.nodes)
+    return frozenset(symbol for x in values if isinstance(x, torch.SymFloat) for symbol in x.node._expr.free_symbols)
+
+
+def _save(lookup: Lookup, floats: Set[Any], entry: Any) -> None:
     context = context_at_hand()
     if context is None or context.guards_context.aotautograd_guards:
         lookup.refuse("inputs share memory")
+        return
+    # The guards of an entry are on integers alone. With those of Dynamo's that the trace adds another float is traced anew.
+    if any(floats & guard.expr.free_symbols for guard in _shape_env().guards):
+        lookup.refuse("a float that is no constant for Dynamo is one in the graph")
         return
     forward, backward = entry.compiled_fw, entry.compiled_bw
     kept = copy(entry)

@@ -138,6 +138,32 @@ def test_behaves_as_eager_does(folder, function, dynamic):
     assert not [name for name in counted() if name not in ("hit", "miss", "stored")]
 
 
+def scaled_and_added(x, number):
+    return x.mul(1 - number).add(
+        x.cos(), alpha=number * 2
+    )  # the first is computed in the graph, the second is a constant there
+
+
+def chosen_or_number(x, number):
+    return torch.where(x > number, x, number)
+
+
+def with_a_float(x, number):
+    return x * number, number * 2
+
+
+@pytest.mark.parametrize("function", [scaled_and_added, chosen_or_number, with_a_float])
+def test_a_float_that_is_a_constant_in_the_graph(folder, function):
+    """In a call of the same function, and in one that is compiled anew, as a learning rate is."""
+    x = torch.randn(8)
+    for number in (0.5, 0.25):
+        torch._dynamo.reset()
+        compiled = torch.compile(function, backend="bascule", dynamic=True, options={"on_error": "raise"})
+        for factor in (1.0, 1.5, 0.75):
+            torch.testing.assert_close(compiled(x, number * factor), function(x, number * factor))
+    assert any("a float" in reason for reason in counted())
+
+
 def test_dropout_draws_the_same(folder):
     x, found = torch.randn(64, requires_grad=True), []
     for _ in range(2):
