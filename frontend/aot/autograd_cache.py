@@ -210,7 +210,10 @@ def key_text(gm: GraphModule, args: Sequence[Any], aot_config: Any) -> str:
         check_cacheable(_doubtful(gm))
     except BypassAOTAutogradCache as reason:
         raise NotKeyed(str(reason).splitlines()[0]) from reason
-    except AttributeError as reason:  # it asks every function for its module: `x.data = y` calls one that has none
+    except (
+        AttributeError,
+        AssertionError,
+    ) as reason:  # of `x.data = y`, whose function has no module; of a method of a number
         raise NotKeyed(f"PyTorch does not take one of its functions for a key: {reason}") from reason
     if _shape_env() is None:
         raise NotKeyed("traced without an environment for symbols")

@@ -148,11 +148,15 @@ def chosen_or_number(x, number):
     return torch.where(x > number, x, number)
 
 
+def rounded(x, number):
+    return x * round(number, 1)  # a method of a number, which PyTorch's own key does not take
+
+
 def with_a_float(x, number):
     return x * number, number * 2
 
 
-@pytest.mark.parametrize("function", [scaled_and_added, chosen_or_number, with_a_float])
+@pytest.mark.parametrize("function", [scaled_and_added, chosen_or_number, rounded, with_a_float])
 def test_a_float_that_is_a_constant_in_the_graph(folder, function):
     """In a call of the same function, and in one that is compiled anew, as a learning rate is."""
     x = torch.randn(8)
@@ -161,7 +165,7 @@ def test_a_float_that_is_a_constant_in_the_graph(folder, function):
         compiled = torch.compile(function, backend="bascule", dynamic=True, options={"on_error": "raise"})
         for factor in (1.0, 1.5, 0.75):
             torch.testing.assert_close(compiled(x, number * factor), function(x, number * factor))
-    assert any("a float" in reason for reason in counted())
+    assert any("bypass" in reason for reason in counted())
 
 
 def test_dropout_draws_the_same(folder):
