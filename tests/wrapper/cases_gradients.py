@@ -21,7 +21,16 @@ def _channels_last():
     return r(2, 3, 4, 5).to(memory_format=torch.channels_last)
 
 
+def enabled_inside(x, w):
+    """Called under `no_grad`."""
+    with torch.no_grad():
+        y = (x @ w).sin()
+    with torch.enable_grad():
+        return y, x * y.sum()
+
+
 CASES = [
+    Case("enabled inside of no_grad", enabled_inside, lambda: [r(3, 4, grad=True), r(4, 4, grad=True)], grad=False),
     Case("two inputs", lambda x, w: torch.tanh(x @ w), lambda: [r(4, 5, grad=True), r(5, 3, grad=True)]),
     Case("one input of two", lambda x, w: (x @ w).exp(), lambda: [r(4, 5), r(5, 3, grad=True)]),
     Case("through a returned view of an input", lambda x: (x.t(), x[1:] * 2), lambda: [r(4, 5, grad=True)]),
