@@ -3,7 +3,8 @@
 An operator with a rule is never decomposed: a rule builds a composite operator for a tenth of what tracing its parts costs, and the
 operators that stay whole for ATen have rules too.
 The tables are PyTorch's. It has none for the backward of a weight norm, none for random numbers of a state that is an input
-(`rngprims.philox_rand`), and one that loses NaN (the backward of `smooth_l1_loss`): those stand here.
+(`rngprims.philox_rand`), and one that loses NaN (the backward of `smooth_l1_loss`): those stand here. Those of normalizations round what they
+save (`norm_statistics.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from ..conversion.registry import load_rules
 from ..fx_passes import batch_norm
 from ..torch_patches import multilabel_margin_loss
 from ..torch_patches.fake_results import correct_nansum, correct_unique_indices
-from . import aten_arguments, fused_optimizers
+from . import aten_arguments, fused_optimizers, norm_statistics
 
 aten = torch.ops.aten
 
@@ -162,8 +163,9 @@ def decomposition_table() -> dict[OpOverload, Callable]:
     found = {
         operator: function for operator, function in table.items() if str(operator) not in rules or operator in _ALWAYS
     }
+    found.update({operator: norm_statistics.unrounded(table[operator]) for operator in norm_statistics.NORMALIZATIONS})
     # Which of them stays whole depends on its operands.
-    found[batch_norm.BATCH_NORM] = batch_norm.kept_whole(table[batch_norm.BATCH_NORM])
+    found[batch_norm.BATCH_NORM] = batch_norm.kept_whole(found[batch_norm.BATCH_NORM])
     for operator, function in found.items():
         if (taken := aten_arguments.condition(operator)) is not None:
             found[operator] = aten_arguments.where_taken(taken, function)
