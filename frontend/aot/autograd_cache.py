@@ -213,7 +213,7 @@ def key_text(gm: GraphModule, args: Sequence[Any], aot_config: Any) -> str:
     except (
         AttributeError,
         AssertionError,
-    ) as reason:  # of `x.data = y`, whose function has no module; of a method of a number
+    ) as reason:  # `x.data = y` calls what has no module, a number's method is none
         raise NotKeyed(f"PyTorch does not take one of its functions for a key: {reason}") from reason
     if _shape_env() is None:
         raise NotKeyed("traced without an environment for symbols")

@@ -44,9 +44,8 @@ def training(compiled: Call, args: tuple[Any, ...], outputs: Sequence[Any], amp:
     apply = super(torch.autograd.Function, _function(base, amp)).apply
 
     def direct(*args: Any) -> Any:
-        if (
-            in_functorch() or not torch.is_grad_enabled()
-        ):  # the function asks for gradients itself, of what the user calls without
+        # Called without gradients, the function turns them on for a part itself.
+        if in_functorch() or not torch.is_grad_enabled():
             return compiled(*args)
         if written:
             torch.autograd.graph.increment_version([args[i] for i in written])

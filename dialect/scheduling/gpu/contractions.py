@@ -94,8 +94,11 @@ def contraction(domain: Domain) -> DomainPlan | None:
     plan.group, plan.resident = TOGETHER, 2 if passes else 0
     lengths, piece = -(-summed // step), _piece(every, plan.tile, step)
     plan.stages = max(1, min(STAGES, (domain.machine.shared >> passes) // piece, lengths))
-    if lengths > 1 and not passes and batch_size * -(-rows // high) * -(-columns // wide) > sm_count:
+    tiles = batch_size * -(-rows // high) * -(-columns // wide)
+    if lengths > 1 and not passes and tiles > sm_count:
         _take_in_turn(domain, every, plan, piece)
+        if plan.programs and tiles >= TURNS * sm_count and lengths <= STEPS and _specializes(domain, every, plan):
+            plan.consumers = CONSUMERS
     measured = tuned_product(found.loop.op) if len(every) == 1 else None
     if measured is not None:
         measured.changed(plan, loops[0], loops[0].descriptors)
@@ -178,21 +181,13 @@ def _take_in_turn(domain: Domain, every: Sequence[Contraction], plan: DomainPlan
     room = domain.machine.shared - BARRIERS - _passed(domain, every[0], high * wide)
     if alone and room >= LEAST_STAGES * piece:
         plan.programs, plan.stages = domain.machine.sm_count, min(plan.stages, room // piece)
-        plan.consumers = CONSUMERS if _specializes(domain, every, plan) else 0
 
 
 def _specializes(domain: Domain, every: Sequence[Contraction], plan: DomainPlan) -> bool:
     """Whether a warp group loads for others: Triton 3.6 has that for one sum of matrices, whose rows it parts."""
-    found, (high, wide) = every[0], plan.tile[-2:]
-    rows, columns = (_size(domain, dims) for dims in (found.rows, found.columns))
+    found, narrow = every[0], byte_width(every[0].x.element) == NARROW
     is_one = len(every) == 1 and len(domain.inner) == 1 and not found.is_partial and not found.batch
-    if not is_one or domain.machine.capability // 10 != SPECIALIZES or byte_width(found.x.element) != NARROW:
-        return False
-    if rows is None or columns is None or high < 2 * SMALL:
-        return False
-    turns = -(-rows // high) * -(-columns // wide) / domain.machine.sm_count
-    steps = (iterations(found.loop.sizes) or 0) / domain.plans[found.loop].step
-    return turns >= TURNS and steps <= STEPS
+    return is_one and narrow and domain.machine.capability // 10 == SPECIALIZES and plan.tile[-2] >= CONSUMERS * SMALL
 
 
 def _passed(domain: Domain, found: Contraction, points: int) -> int:
