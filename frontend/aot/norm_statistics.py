@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..rules.support.scalars import NARROW
+
 aten = torch.ops.aten
 
 NORMALIZATIONS = (
@@ -22,7 +24,6 @@ NORMALIZATIONS = (
     aten.native_group_norm.default,
     aten.native_layer_norm.default,
 )
-_NARROW = (torch.float16, torch.bfloat16)
 
 
 def unrounded(decomposition: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,7 +31,7 @@ def unrounded(decomposition: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(decomposition)
     def decompose(x: Tensor, *args: Any) -> Any:
-        if x.device.type != "cpu" or x.dtype not in _NARROW or not any(map(_is_wide, args)):
+        if x.device.type != "cpu" or x.dtype not in NARROW or not any(map(_is_wide, args)):
             return decomposition(x, *args)
         result, *statistics = decomposition(x.float(), *args)
         return result.to(x.dtype), *statistics
