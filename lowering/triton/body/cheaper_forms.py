@@ -6,8 +6,9 @@ from functools import partial
 from bascule.dialect.mlir import ir
 
 from ..values import scalars
-from ..values.approximations import is_logistic, one_and, over_one_and_more, scaled_twice
+from ..values.approximations import is_logistic, over_one_and_more, scaled_twice
 from ..values.builder import element
+from ..values.gelus import one_and
 from ..values.packed_values import MOST, bytes_less, shifted, widened
 from ..values.tiles import Axes, Tile, elementwise
 from .emitter import FORMS, RULES, Body
@@ -68,8 +69,7 @@ def approximated(body: Body, op: ir.Operation, type_: ir.Type, tiles: Sequence[T
     if (op.name != "arith.divf" and twice is None and more is None) or body.precision.exact(op.results[0]):
         return None
     if more is not None:
-        form, x = more
-        return elementwise(body.b, partial(form, body.b), [body.tile(x)])
+        return elementwise(body.b, partial(more.computed, body.b), [body.tile(x) for x in more.operands])
     if twice is not None:
         x = body.tile(twice[0])
         return Tile(body.b.same("arith.mulf", x.value, body.b.constant(x.value.type, twice[1])), x.axes)

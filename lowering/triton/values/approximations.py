@@ -5,7 +5,6 @@ The coefficients are minimax fits (Lawson's iteration, float64) of relative erro
 """
 
 from collections.abc import Callable, Sequence
-from itertools import permutations
 from math import inf
 
 from bascule.dialect.mlir import ir
@@ -41,7 +40,7 @@ def instruction(b: Builder, text: str, x: ir.Value) -> ir.Value:
     return b.value("tt.elementwise_inline_asm", x.type, [x], asm(text, "=f,f"))
 
 
-def _polynomial(b: Builder, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
+def polynomial(b: Builder, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
     """Horner's scheme; the constant term first."""
     *rest, result = (b.constant(x.type, c) for c in coefficients)
     for c in reversed(rest):
@@ -50,7 +49,7 @@ def _polynomial(b: Builder, x: ir.Value, coefficients: Sequence[float]) -> ir.Va
 
 
 def _odd(b: Builder, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
-    return b.same("arith.mulf", x, _polynomial(b, b.same("arith.mulf", x, x), coefficients))
+    return b.same("arith.mulf", x, polynomial(b, b.same("arith.mulf", x, x), coefficients))
 
 
 def _beyond(b: Builder, x: ir.Value, bound: float, far: ir.Value, near: ir.Value) -> ir.Value:
@@ -79,20 +78,20 @@ def is_logistic(division: ir.Operation) -> bool:
     """Whether a division is c / (1 + exp(z)) with a constant c up to 1, or x / (1 + exp(-x)): next to nothing is left of either where the
     denominator is above 2**126."""
     x, y = division.operands
-    terms = list(y.owner.operands) if _is(y, "arith.addf") else []
-    powers = [term.owner.operands[0] for term in terms if _is(term, "math.exp")]
-    if not powers or not any(_number(term) == 1.0 for term in terms):
+    terms = list(y.owner.operands) if is_op(y, "arith.addf") else []
+    powers = [term.owner.operands[0] for term in terms if is_op(term, "math.exp")]
+    if not powers or not any(number_of(term) == 1.0 for term in terms):
         return False
-    number = _number(x)
+    number = number_of(x)
     return _negates(powers[0], x) if number is None else abs(number) <= 1
 
 
 def scaled_twice(op: ir.Operation) -> tuple[ir.Value, float] | None:
     """The x and c1 * c2 of an `op` (x * c1) * c2, which overflow for the same x; None for another op."""
-    if op.name != "arith.mulf" or not _is(op.operands[0], "arith.mulf"):
+    if op.name != "arith.mulf" or not is_op(op.operands[0], "arith.mulf"):
         return None
     x, inner = op.operands[0].owner.operands
-    one, other = _number(inner), _number(op.operands[1])
+    one, other = number_of(inner), number_of(op.operands[1])
     if one is None or other is None or abs(one) > 1 > abs(other) or not NORMAL[0] <= abs(one * other) <= NORMAL[1]:
         return None
     return x, one * other
@@ -100,10 +99,10 @@ def scaled_twice(op: ir.Operation) -> tuple[ir.Value, float] | None:
 
 def scaled_by(b: Builder, x: ir.Value) -> tuple[ir.Value, float | None]:
     """The tile that `x` is a positive multiple of, and which one; `x` and None where it is not known to be one."""
-    if not _is(x, "arith.mulf"):
+    if not is_op(x, "arith.mulf"):
         return x, None
     u, factor = x.owner.operands
-    attribute = factor.owner.attributes["value"] if _is(factor, "arith.constant") else None
+    attribute = factor.owner.attributes["value"] if is_op(factor, "arith.constant") else None
     if not isinstance(attribute, ir.DenseElementsAttr):
         return x, None
     number = attribute.get_splat_value().value
@@ -113,31 +112,31 @@ def scaled_by(b: Builder, x: ir.Value) -> tuple[ir.Value, float | None]:
 def scaled_or_hidden(x: ir.Value, y: ir.Value) -> tuple[list[ir.Value], float] | None:
     """Of a choice between u * c and -inf, in either order, what is chosen before it is multiplied, and c > 0; None for another choice."""
     for one, other in ((x, y), (y, x)):
-        if _is(one, "arith.mulf") and _number(other) == -inf:
-            u, factor = one.owner.operands[0], _number(one.owner.operands[1])
+        if is_op(one, "arith.mulf") and number_of(other) == -inf:
+            u, factor = one.owner.operands[0], number_of(one.owner.operands[1])
             if factor is not None and 0 < factor < inf:
                 return [u if side == one else side for side in (x, y)], factor
     return None
 
 
-def _is(value: ir.Value, name: str) -> bool:
+def is_op(value: ir.Value, name: str) -> bool:
     return isinstance(value.owner, ir.Operation | ir.OpView) and value.owner.name == name
 
 
-def _number(value: ir.Value) -> float | None:
-    return value.owner.attributes["value"].value if _is(value, "arith.constant") else None
+def number_of(value: ir.Value) -> float | None:
+    return value.owner.attributes["value"].value if is_op(value, "arith.constant") else None
 
 
 def _negates(value: ir.Value, x: ir.Value) -> bool:
-    if _is(value, "arith.subf"):
-        return _number(value.owner.operands[0]) == 0.0 and value.owner.operands[1] == x
-    return _is(value, "arith.negf") and value.owner.operands[0] == x
+    if is_op(value, "arith.subf"):
+        return number_of(value.owner.operands[0]) == 0.0 and value.owner.operands[1] == x
+    return is_op(value, "arith.negf") and value.owner.operands[0] == x
 
 
 def erf(b: Builder, x: ir.Value) -> ir.Value:
     one, zero = b.constant(x.type, 1.0), b.constant(x.type, -0.0)
     t = b.same("arith.minnumf", b.same("math.absf", x), b.constant(x.type, ERF_LAST))
-    power = b.same("arith.mulf", t, _polynomial(b, t, [-c for c in ERF_FAR]))
+    power = b.same("arith.mulf", t, polynomial(b, t, [-c for c in ERF_FAR]))
     size = b.same("arith.subf", one, instruction(b, EXP2, power))
     negative = b.compare("olt", x, zero)
     far = b.select(negative, b.same("arith.subf", zero, size), size)
@@ -150,34 +149,6 @@ def tanh(b: Builder, x: ir.Value) -> ir.Value:
     inverse = instruction(b, RECIPROCAL, b.same("arith.addf", power, one))
     far = b.same("math.fma", inverse, b.constant(x.type, -2.0), one)
     return _beyond(b, x, TANH_BOUND, far, _odd(b, x, TANH_NEAR))
-
-
-def one_and_erf(b: Builder, x: ir.Value) -> ir.Value:
-    """1 + erf(x). Where x is negative nothing cancels, as it does where erf is rounded first."""
-    t = b.same("math.absf", x)
-    power = b.same("arith.mulf", t, _polynomial(b, t, [-c for c in ERFC]))
-    rest = instruction(b, EXP2, power)
-    negative = b.compare("olt", x, b.constant(x.type, -0.0))
-    return b.select(negative, rest, b.same("arith.subf", b.constant(x.type, 2.0), rest))
-
-
-def one_and_tanh(b: Builder, x: ir.Value) -> ir.Value:
-    """1 + tanh(x), that is 2 / (1 + e**(-2 * x))."""
-    power = instruction(b, EXP2, b.same("arith.mulf", x, b.constant(x.type, -TWICE_LOG2_E)))
-    inverse = instruction(b, RECIPROCAL, b.same("arith.addf", power, b.constant(x.type, 1.0)))
-    return b.same("arith.mulf", inverse, b.constant(x.type, 2.0))
-
-
-ONE_AND: dict[str, Callable[[Builder, ir.Value], ir.Value]] = {"math.erf": one_and_erf, "math.tanh": one_and_tanh}
-
-
-def one_and(op: ir.Operation) -> tuple[Callable[[Builder, ir.Value], ir.Value], ir.Value] | None:
-    """Of an `op` 1 + f(x), in either order, of an odd f: how to compute it at once, and x; None for another op."""
-    for one, other in permutations(op.operands) if op.name == "arith.addf" else ():
-        made = other.owner
-        if _number(one) == 1.0 and not isinstance(made, ir.Block) and made.name in ONE_AND:
-            return ONE_AND[made.name], made.operands[0]
-    return None
 
 
 def _same(name: str) -> Callable[..., ir.Value]:
