@@ -23,7 +23,9 @@ def test_products(name):
     dense.check(found, wanted, BF16, 64 * SUMMED)
 
 
-@pytest.mark.parametrize("sizes", [(8192, 2048, 5632), (4096, 136, 4104), (2500, 4096, 9000)], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [(8192, 2048, 5632), (4096, 136, 4104), (2500, 4096, 9000), (9000, 2560, 2568)], ids=str
+)
 def test_sizes(sizes):
     m, k, n = sizes
     found, wanted = dense.run(lambda x, w: F.relu(x @ w), *on_gpu((m, k), (k, n)))

@@ -29,19 +29,23 @@ FEW_ROWS = 9  # rows or columns from which on a product is none of few rows, whi
 FEW_NARROW = 2  # the same where a factor has 8 bits, or is computed
 PIECE = 128  # bytes of a row of a piece: a line
 WIDEST, HIGHEST = 256, 128  # columns and rows of a tile, at most: f32 sums of two warp groups fill their registers
+HALF = 128  # the sides of half of the largest tile
 SMALL = 64  # the sides of a tile that is as small as one is made for more of them
 IEEE_SIDE, IEEE_STEP = 64, 16  # the same, and what is summed in a step, of f32, which no tensor core multiplies exactly
 FLOAT8_SINCE = 89  # the compute capability whose tensor cores multiply floats of 8 bits
 STAGES = 4  # pieces under way, at most
 LEAST_STAGES = 3  # pieces under way, from which on a program reads on while it stores a tile
-NARROW, PASSED = 2, 32 << 10  # bytes of a number of which a part goes through shared memory at a time, and of that part
+NARROW = 2  # bytes of a number of which a part of a tile goes through shared memory at a time
+ROWS = 16  # for each warp, of such a part, which has as many columns
 BARRIERS = 512  # bytes in shared memory of what waits for pieces
-# Warp groups that multiply, each half of a tile, while another one loads: the capability, without its last digit, with such, and how many. One
-# stores what it has while the other multiplies, which is worth the beginning where a program has many tiles, of few steps: 16384 x 768 x 30522
-# takes 0.95 of the time so, 65536 x 256 x 256 0.96, 16384 x 768 x 3072 0.98, 8192 x 4096 x 16384 1.01, 8192 x 768 x 3072 1.04 (H200, 2026-11-28,
-# cases of `benchmarks/products.py` of these sizes, with `TURNS` of 1 and of 1 << 20, each result compared with f32).
-SPECIALIZES, CONSUMERS = 9, 2
-TURNS, STEPS = 12, 32  # tiles of a program from which on, and steps of a tile up to which
+RESERVED = 1 << 10  # bytes in shared memory of each program that are the system's
+# Where a sum has few steps, what follows it counts: two programs of a multiprocessor, of half of a tile each, do that in turns. Up to 40 steps
+# they take 0.80 to 1.01 of the time of one (1.02 to 1.04 from 48 on), 32768 x 512 x 2048 with a gelu 0.89, 65536 x 256 x 256 with a residual
+# 0.82. Warp groups that multiply, each half of a tile, while another one loads (the capability, without its last digit, with such, and how many)
+# are better where a program has many tiles, and what follows reads nothing: 16384 x 768 x 30528 takes 0.95 of the time of two programs, with a
+# gelu 0.97; with a bias and a gelu 1.03 to 1.17 (H200, 2026-11-28, `benchmarks/product_tiles.py`, each result compared with f32).
+STEPS = 40  # up to which they are few
+SPECIALIZES, CONSUMERS, TURNS = 9, 2, 48  # tiles of a program from which on they are many
 DESCRIPTORS = True  # whether factors are loaded by tensor descriptors where they can be
 LEAST_STEPS = 8  # of a piece of a sum, which a program has alone
 AROUND = 3  # steps that a program takes longer than those of its loop
@@ -97,8 +101,12 @@ def contraction(domain: Domain) -> DomainPlan | None:
     tiles = batch_size * -(-rows // high) * -(-columns // wide)
     if lengths > 1 and not passes and tiles > sm_count:
         _take_in_turn(domain, every, plan, piece)
-        if plan.programs and tiles >= TURNS * sm_count and lengths <= STEPS and _specializes(domain, every, plan):
-            plan.consumers = CONSUMERS
+        if plan.programs and lengths <= STEPS:
+            alone = tiles >= TURNS * sm_count and not _reads_more(domain) and _specializes(domain, every, plan)
+            if alone:
+                plan.consumers = CONSUMERS
+            elif not counts:
+                _take_half(domain, every, plan)
     measured = tuned_product(found.loop.op) if len(every) == 1 else None
     if measured is not None:
         measured.changed(plan, loops[0], loops[0].descriptors)
@@ -178,25 +186,44 @@ def _take_in_turn(domain: Domain, every: Sequence[Contraction], plan: DomainPlan
     plans = [domain.plans[each.loop] for each in every]
     alone = plan.warps == 8 and all(len(plan.descriptors) == 2 and not plan.skip for plan in plans)
     *_, high, wide = plan.tile
-    room = domain.machine.shared - BARRIERS - _passed(domain, every[0], high * wide)
+    room = domain.machine.shared - BARRIERS - _passed(domain, every[0], high * wide, plan.warps)
     if alone and room >= LEAST_STAGES * piece:
         plan.programs, plan.stages = domain.machine.sm_count, min(plan.stages, room // piece)
 
 
+def _take_half(domain: Domain, every: Sequence[Contraction], plan: DomainPlan) -> None:
+    """Gives each multiprocessor two programs in place of one, with half of the largest tile each, where shared memory has room for both."""
+    *batch, high, wide = plan.tile
+    if high * wide < HIGHEST * WIDEST:
+        return
+    half, warps = [*batch, min(high, HALF), min(wide, HALF)], plan.warps // 2
+    piece = _piece(every, half, plan.loops[0].step)
+    room = domain.machine.shared // 2 - RESERVED - BARRIERS - _passed(domain, every[0], HALF * HALF, warps)
+    if room >= LEAST_STAGES * piece:
+        plan.tile, plan.warps, plan.stages = half, warps, min(plan.stages, room // piece)
+        plan.resident, plan.programs = 2, 2 * plan.programs
+
+
 def _specializes(domain: Domain, every: Sequence[Contraction], plan: DomainPlan) -> bool:
-    """Whether a warp group loads for others: Triton 3.6 has that for one sum of matrices, whose rows it parts."""
-    found, narrow = every[0], byte_width(every[0].x.element) == NARROW
+    """Whether a warp group can load for others: Triton 3.6 has that for one sum of matrices, whose rows it parts."""
+    found, (*_, high, _) = every[0], plan.tile
     is_one = len(every) == 1 and len(domain.inner) == 1 and not found.is_partial and not found.batch
-    return is_one and narrow and domain.machine.capability // 10 == SPECIALIZES and plan.tile[-2] >= CONSUMERS * SMALL
+    has_tiles = high >= CONSUMERS * SMALL and byte_width(found.x.element) == NARROW
+    return is_one and has_tiles and domain.machine.capability // 10 == SPECIALIZES
 
 
-def _passed(domain: Domain, found: Contraction, points: int) -> int:
+def _reads_more(domain: Domain) -> bool:
+    """Whether something is read outside of the sums."""
+    return any(len(access.loops) == 1 and not access.stores for access in domain.accesses)
+
+
+def _passed(domain: Domain, found: Contraction, points: int, warps: int) -> int:
     """Bytes in shared memory, beside the steps, of what goes between the lanes of tensor cores and those of memory at the `points` of a tile: of
     16 bits a part at a time, else all of it. As Triton 3.6 has it."""
     width = max((access.width for access in _at_points(domain, found)), default=1)
     if width > NARROW or any(op.name == "bascule.random" for op in ops_in(domain.node.op)):
         return 4 * points
-    return min(PASSED, width * points)
+    return width * min((ROWS * warps) ** 2, points)
 
 
 def _at_points(domain: Domain, found: Contraction) -> list[Access]:
@@ -244,7 +271,7 @@ def _has_instructions(found: Contraction, capability: int) -> bool:
     return byte_width(element) in (2, 4) or capability >= (FLOAT8_SINCE if isinstance(element, ir.FloatType) else 80)
 
 
-def _piece(every: list[Contraction], tile: Sequence[int], step: int) -> int:
+def _piece(every: Sequence[Contraction], tile: Sequence[int], step: int) -> int:
     """Bytes in shared memory of a step: what several multiply is there once."""
     sides = set[tuple]()
     for each in every:

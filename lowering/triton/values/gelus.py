@@ -56,7 +56,7 @@ class OneAnd:
 
 
 def one_and(op: ir.Operation) -> OneAnd | None:
-    """What `op` is, with constants among its factors and theirs; None for something else."""
+    """`op` as one of these, whose factors, and their own, may be constants in any order; None for something else."""
     if op.name not in ("arith.mulf", "arith.addf"):
         return None
     c, product = scaled(op.results[0])
