@@ -72,8 +72,13 @@ def hopeless(shape: ProductShape, saved: int, machine: CudaMachine) -> str | Non
 
 
 def near_schedules(shape: ProductShape, own: ProductSchedule, machine: CudaMachine) -> Iterator[ProductSchedule]:
-    """Those of the same tile with one number changed, likely ones first."""
+    """Those of the same tile with one number changed, likely ones first. Of programs that take tile after tile a multiprocessor has one, or two
+    with half of the tile each."""
     high, wide = own.tile
+    if own.programs and own.warps == 4 and high * wide == MOST_TILE // 2:
+        yield replace(own, tile=(128, 256), warps=8, stages=4, programs=own.programs // 2)
+    if own.programs and own.warps == 8 and high * wide == MOST_TILE:
+        yield replace(own, tile=(128, 128), warps=4, stages=3, programs=2 * own.programs, consumers=0)
     for warps in (own.warps * 2, own.warps // 2):
         if 4 <= warps <= 8 and high * wide <= MOST_TILE // 8 * warps:
             yield replace(own, warps=warps, programs=0, consumers=0)

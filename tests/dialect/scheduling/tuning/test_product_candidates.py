@@ -67,6 +67,13 @@ def test_both_of_two_programs_have_room_where_tiles_are_small():
     assert 2 * half.stages * 256 * 64 * 2 <= H200.shared
 
 
+def test_one_program_that_takes_tile_after_tile_is_measured_beside_two_and_two_beside_one():
+    one = ProductSchedule((128, 256), 64, 8, 4, 8, (0, 1), programs=132)
+    two = ProductSchedule((128, 128), 64, 4, 3, 8, (0, 1), programs=264)
+    shape = ProductShape(1, 8192, 2048, 8192, 2)
+    assert two in product_candidates(shape, one, H200) and one in product_candidates(shape, two, H200)
+
+
 def test_short_sums_are_not_read_ahead():
     assert {one.stages for one in product_candidates(ProductShape(1, 4096, 64, 4096, 2), OWN, H200)[1:6]} == {1}
 
