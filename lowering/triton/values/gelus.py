@@ -56,25 +56,29 @@ class OneAnd:
 
 
 def one_and(op: ir.Operation) -> OneAnd | None:
-    """`op` as one of these, whose factors, and their own, may be constants in any order; None for something else."""
+    """`op` as one of these, whose factors, and their own, may be constants in any order; None for something else, and where others read a part,
+    which is computed once."""
     if op.name not in ("arith.mulf", "arith.addf"):
         return None
     c, product = scaled(op.results[0])
-    sides = [scaled(side) for side in product.owner.operands] if is_op(product, "arith.mulf") else [(1.0, product)]
-    c *= prod(number for number, _ in sides)
-    factors = [factor for _, factor in sides]
-    functions = [made for factor in factors if (made := _added_to_one(factor)) is not None]
-    if len(functions) != 1 or not NORMAL[0] <= c <= NORMAL[1]:
+    sides = list(product.owner.operands) if is_op(product, "arith.mulf") else [product]
+    factors = [scaled(side) for side in sides]
+    c *= prod(number for number, _ in factors)
+    found = [(made, side, f) for side, (_, f) in zip(sides, factors) if (made := _added_to_one(f)) is not None]
+    if len(found) != 1 or not NORMAL[0] <= c <= NORMAL[1]:
         return None
-    k, x = scaled(functions[0].operands[0])
+    ((function, side, total),) = found
+    if any(_is_shared(value) for value in (product, side, total) if value != op.results[0]):
+        return None
+    k, x = scaled(function.operands[0])
     if not 1 / MOST <= k <= MOST:
-        k, x = 1.0, functions[0].operands[0]
-    y = next((factor for factor in factors if _added_to_one(factor) is None), None)
-    return OneAnd(functions[0].name, c, y, k, x)
+        k, x = 1.0, function.operands[0]
+    y = next((factor for _, factor in factors if factor != total), None)
+    return OneAnd(function.name, c, y, k, x)
 
 
 def scaled(value: ir.Value) -> tuple[float, ir.Value]:
-    """A value as a number times another one."""
+    """A value as a number times another one, which nothing on the way but itself is read by others too."""
     number = 1.0
     while is_op(value, "arith.mulf") or is_op(value, "arith.divf"):
         one, other = value.owner.operands
@@ -84,7 +88,13 @@ def scaled(value: ir.Value) -> tuple[float, ir.Value]:
         if constant is None or (divides and constant == 0):
             break
         value, number = one, number / constant if divides else number * constant
+        if _is_shared(value):
+            break
     return number, value
+
+
+def _is_shared(value: ir.Value) -> bool:
+    return len(list(value.uses)) > 1
 
 
 def _added_to_one(value: ir.Value) -> ir.Operation | None:

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 from bascule.lowering.triton import compile_kernel
-from bascule.lowering.triton.values.approximations import INSTRUCTIONS
+from bascule.lowering.triton.values.approximations import EXP2, INSTRUCTIONS
 
 from tests.lowering.triton.check import lowered, program, run
 
@@ -87,3 +87,25 @@ def test_a_gelu_has_no_factors_of_its_own(approximate, products):
     (kernel,) = lowered(program(partial(gelu, approximate), x)).values()
     used = compile_kernel(kernel, 90).asm["ttgir"]
     assert used.count("arith.mulf") == products and any(text in used for text in INSTRUCTIONS)
+
+
+SHARED = {  # function of x and 1 + erf(x) -> results
+    "the sum": lambda x, total: (total / 3, x * total),
+    "a product": lambda x, total: ((p := x * total) / 3, p * 5),
+    "a multiple": lambda x, total: ((p := total / 3) * x, p * 5 * (x - 1)),
+    "a multiple of a product": lambda x, total: ((p := x * total / 3) / 7, p * 5),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_what_several_read_is_computed_once(name):
+    def both(x: torch.Tensor) -> list[torch.Tensor]:
+        return [each.bfloat16() for each in SHARED[name](x.float(), 1 + torch.erf(x.float()))]
+
+    x = EVERY.view(torch.bfloat16)
+    x = x[x.abs() <= 4]
+    (kernel,) = lowered(program(both, x)).values()
+    assert compile_kernel(kernel, 90).asm["ttgir"].count(EXP2) == 1
+    wanted = SHARED[name](x.double(), torch.special.erfc(-x.double()))
+    for result, exact in zip(run(program(both, x), [x]), wanted):
+        assert half_steps(torch.bfloat16, result, exact).max() <= 1.02
