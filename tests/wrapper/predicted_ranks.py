@@ -121,8 +121,8 @@ def step_under_ddp(model: str, ranks: int, megabytes: int | None = None) -> Time
     return timeline
 
 
-def step_under_fsdp2(model: str, ranks: int) -> Timeline:
-    """A step of `model` on a GPU, up to its optimizer; its ends run by operators."""
+def step_under_fsdp2(model: str, ranks: int, bandwidth: float | None = None) -> Timeline:
+    """A step of `model` on a GPU, up to its optimizer; its ends run by operators. `bandwidth`: of the links, bytes/s, if not as measured."""
     size = SIZES[model]
     forward, backward = traced(size, model, "fsdp2", None, ranks)
     with torch.device("meta"):
@@ -141,7 +141,7 @@ def step_under_fsdp2(model: str, ranks: int) -> Timeline:
         step += [At(Hook.PRE_FORWARD, name), there, At(Hook.POST_FORWARD, name)]
     for name, _, back in reversed(calls):
         step += [At(Hook.PRE_BACKWARD, name), back, *([At(Hook.POST_BACKWARD, name)] if name != "tokens" else [])]
-    timeline = Timeline(Costs("h200", "nvlink"))
+    timeline = Timeline(Costs("h200", "nvlink", bandwidth))
     Sharding(timeline, {"tokens": first, **blocks, "head": last}, ranks).play(step)
     return timeline
 

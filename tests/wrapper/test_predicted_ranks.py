@@ -59,3 +59,11 @@ def test_a_tenth_of_what_eight_ranks_send_is_exposed():
     communication = sum(one.communication for one in told)
     assert sum(one.exposed for one in told) <= 0.10 * communication
     assert sum(one.exposed_before for one in told) >= 0.6 * communication
+
+
+def test_by_block_the_ends_of_a_step_alone_are_waited_for():
+    """The first two gathers and the last two reductions, before and behind which FSDP2's hooks have nothing to run: an eighth with the gaps."""
+    timeline = step_under_fsdp2("llama", 8, bandwidth=400e9)
+    told, starts = timeline.predicted(), sorted(timeline.found.starts)
+    assert set(told.waited) == {*starts[:2], *starts[-2:]}
+    assert told.exposed <= 0.13 * told.communication
