@@ -50,7 +50,7 @@ def _kernels() -> dict[OpOverload, Kernels]:
     found: dict[OpOverload, Kernels] = {}
     for packet, between in OPERATORS.items():
         forward, form = packet.default, packet.vec
-        found[forward] = {key: _also_of_no_samples(kernel) for key, kernel in _metas(forward).items()}
+        found[forward] = {key: _of_any_batch(kernel) for key, kernel in _metas(forward).items()}
         found[form] = _metas(form) | dict.fromkeys(KEYS, _with_sizes(forward, between))
     for packet, between in (OPERATORS | WHOLE).items():
         backward = getattr(aten, f"{packet.__name__}_backward").default
@@ -62,12 +62,16 @@ def _metas(operator: OpOverload) -> Kernels:
     return {key: kernel for key, kernel in operator.py_kernels.items() if key == DispatchKey.Meta}
 
 
-def _also_of_no_samples(kernel: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """PyTorch's shape function, whose check of the other sizes fails by its own type where a batch is empty."""
+def _of_any_batch(kernel: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """PyTorch's shape function, whose check of the other sizes fails where a batch is empty, or as large as data says."""
 
     def shaped(x: torch.Tensor, sizes: Sequence[Any], *rest: Any) -> torch.Tensor:
-        if isinstance(x.shape[0], int) and x.shape[0] == 0 and all(x.shape[1:]):
-            return x.new_empty([*x.shape[:2], *sizes])
+        samples, *others = x.shape
+        if not isinstance(samples, int):  # asks nothing of their number: one sample lies as all do
+            one = kernel(x.new_empty_strided((1, *others), x.stride()), sizes, *rest)
+            return x.new_empty_strided((samples, *one.shape[1:]), one.stride())
+        if samples == 0 and all(others):
+            return x.new_empty([samples, others[0], *sizes])
         return kernel(x, sizes, *rest)
 
     return shaped

@@ -37,7 +37,11 @@ STEPS = """
     torch.where(v > 0, v, v.shape[0]); v[torch.nonzero(v[:, 0] <= 0).flatten()]; v.norm(dim=1, keepdim=True);
     v.masked_fill(v > 0.5, -1.0); v.cummax(1).values;
     v.view(-1).unsqueeze(0); v.tril(1); v.std(1, correction=0, keepdim=True); v.roll(1, 0); v.new_zeros(v.shape[0] * 2 + 1, 3);
-    v[: int(v.shape[0] / 2 % 3) + 1]; v.repeat(int(v.shape[0] / 2 % v.shape[1]) + 1, 1)
+    v[: int(v.shape[0] / 2 % 3) + 1]; v.repeat(int(v.shape[0] / 2 % v.shape[1]) + 1, 1);
+    F.interpolate(v[:, None], scale_factor=2)[:, 0]; F.interpolate(v[:, None, None], scale_factor=(1, 3), mode="bilinear").flatten(1);
+    F.max_pool1d(v[:, None], 2, 1, 1)[:, 0]; F.avg_pool1d(v[:, None], 2, 1, 1)[:, 0]; F.adaptive_avg_pool1d(v[:, None], 3)[:, 0];
+    F.conv1d(v[:, None], torch.ones(2, 1, 2), padding=1).flatten(1); F.pad(v[:, None], (1, 1), mode="replicate")[:, 0];
+    F.group_norm(v[:, None], 1)[:, 0]; v[:, None].bmm(v[:, :, None])[:, 0]
 """
 # Of a number `n` that a size or data gives, whole or not.
 NUMBERS = (

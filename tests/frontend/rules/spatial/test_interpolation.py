@@ -76,6 +76,22 @@ def test_sizes_that_change(mode):
     check(lambda x: F.interpolate(x, scale_factor=2, mode=mode), *calls, dynamic=True, **TOLERANCE)
 
 
+MODES = {
+    1: ["nearest", "nearest-exact", "linear"],
+    2: ["nearest", "nearest-exact", "bilinear", "bicubic"],
+    3: ["nearest", "trilinear"],
+}
+
+
+@pytest.mark.parametrize("dims, mode", [(dims, mode) for dims, modes in MODES.items() for mode in modes])
+def test_as_many_samples_as_data_says(dims, mode):
+    def chosen(x):
+        return F.interpolate(x[x.flatten(1)[:, 0] > 0], scale_factor=2, mode=mode)
+
+    calls = [leaf(9, 3, *(4, 5, 3)[:dims]), leaf(5, 3, *(4, 5, 3)[:dims])]
+    check(chosen, *([x] for x in calls), dynamic=None, **TOLERANCE)
+
+
 IMAGES = [
     ("nearest", False),
     ("nearest-exact", False),
