@@ -32,9 +32,10 @@ def _sorted_dtypes(x: Tensor | complex, y: Tensor | complex, **_: Any) -> bool:
     return all(not isinstance(z, Tensor) or (z.dtype != torch.bool and not z.is_complex()) for z in (x, y))
 
 
-def _of_rows(x: Tensor, matrix: Tensor, *_: Any, **__: Any) -> bool:
-    """The decomposition broadcasts `x`, and does not look at it where `beta` is 0."""
-    return x.dim() <= 1 and (known(x.numel() == 1) or known(x.numel() == matrix.shape[0]))
+def _of_rows(x: Tensor, matrix: Tensor, *_: Any, **factors: complex) -> bool:
+    """The decomposition broadcasts `x`, does not look at it where `beta` is 0, and drops the imaginary part of a result that is to be real."""
+    real = x.is_complex() or not any(isinstance(factor, complex) for factor in factors.values())
+    return real and x.dim() <= 1 and (known(x.numel() == 1) or known(x.numel() == matrix.shape[0]))
 
 
 def _floats(x: Tensor, *_: Any, **__: Any) -> bool:

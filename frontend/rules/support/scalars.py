@@ -130,8 +130,10 @@ class Scalar:
 
     @staticmethod
     def constant(number: Number, dtype: torch.dtype) -> Scalar:
-        """`number` converted to `dtype` as torch converts a Python number."""
+        """`number` converted to `dtype` as torch converts a Python number; `NoRule` for a complex one, of which ATen knows whether it counts."""
         refuse_symbolic(number)
+        if isinstance(number, complex):
+            raise NoRule("a complex number")
         type_ = scalar_type(dtype)
         if dtype.is_floating_point:
             attribute = ir.FloatAttr.get(type_, float(number))

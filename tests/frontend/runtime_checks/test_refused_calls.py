@@ -74,6 +74,26 @@ CALLS |= {
     f"a number too large: {name}": (function, [torch.tensor([1, 2]).byte()]) for name, function in NUMBERS.items()
 }
 
+COMPLEX = {
+    "full": lambda x: torch.full_like(x, 1j),
+    "fill": lambda x: x.fill_(1j),
+    "addcmul": lambda x: torch.addcmul(x, x, x, value=1j),
+    "scatter": lambda x: x.scatter(0, torch.tensor([0]), 1j),
+    "a product's bias": lambda x: torch.addmv(x, x[:, None] * x, x, beta=1j),
+    "a product": lambda x: torch.addmv(x, x[:, None] * x, x, alpha=1j),
+}
+CALLS |= {f"a complex number: {name}": (function, [ROW]) for name, function in COMPLEX.items()}
+
+
+@pytest.mark.parametrize("x", [ROW, ROW.bfloat16(), torch.arange(5), ROW > 0], ids=lambda x: str(x.dtype))
+def test_a_complex_number_beside_a_real_tensor(x):
+    def seen(x):
+        return x == 1 + 2j, x != 1 + 0j, torch.where(x > 0, x, 1j), x * 1j, 1j - x * 2
+
+    compiled = torch.compile(seen, backend="bascule", fullgraph=True, options={"on_error": "raise"})
+    for ours, eager in zip(compiled(x), seen(x), strict=True):
+        torch.testing.assert_close(ours, eager)
+
 
 def test_numbers_that_wrap_or_are_infinite_are_taken():
     def held(x):
