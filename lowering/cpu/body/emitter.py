@@ -17,6 +17,7 @@ from ..functions.reduction_kinds import reductions, scans
 from ..functions.transcendental import Functions
 from ..values.builder import Builder, Index, Scalar
 from ..values.conditions import Both, Comparison, Condition, comparison
+from ..values.float_to_integer import to_signed, to_unsigned
 from ..values.indexing import Indexing
 from ..values.memory import Buffer, Memory
 from ..values.narrow_floats import NARROW, narrow, promoted, to_float, widen
@@ -282,13 +283,13 @@ def _float_to_integer(e: Emitter, node: Node) -> None:
     value = x.value
     if isinstance(element(value.type), NARROW):
         value = widen(s, value)
-    name, via = node.name, to
-    if to.width < 32:
-        name, via = "arith.fptosi", e.b.i32
-    elif to.width == 32 and name == "arith.fptoui":
-        name, via = "arith.fptosi", e.b.i64
-    value = s.convert(name, value, via)
-    e.define(node.results[0], Scalar(value if via == to else s.convert("arith.trunci", value, to), x.lanes, x.level))
+    unsigned = node.name == "arith.fptoui"
+    if unsigned and to.width == 64:
+        value = to_unsigned(s, value, to)
+    else:
+        value = to_signed(s, value, e.b.i64 if to.width == 64 or (unsigned and to.width == 32) else e.b.i32)
+    have = element(value.type)
+    e.define(node.results[0], Scalar(value if have == to else s.convert("arith.trunci", value, to), x.lanes, x.level))
 
 
 @rule("arith.mului_extended", "arith.mulsi_extended")
