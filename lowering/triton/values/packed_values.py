@@ -7,14 +7,14 @@ from bascule.dialect.mlir import ir
 
 from .builder import Builder, asm, element, like
 
-AGAIN = "mov.b32 $0, $1;"
+AGAIN, AGAIN_WIDE = "mov.b32 $0, $1;", "mov.b64 $0, $1;"
 WIDENED = "shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000;"  # LLVM takes three instructions for two numbers
 # A byte with 0x4b0000 above it is the f32 2**23 + byte. Conversions take four times as long.
 BYTES = "{{ .reg .b32 x; xor.b32 x, $4, {flip}; {parts} }} // {signs} {less}"
 BYTE = "prmt.b32 ${n}, x, 0x4b000000, 0x754{n}; sub.f32 ${n}, ${n}, {zero};"
 SHIFTED = "shr.u32 $0, $1, {by}; and.b32 $0, $0, {mask:#010x}; // shifted {by}"
 TOLD = re.compile(r"// (signed|unsigned|shifted) (-?\d+)$")
-PACKED = (AGAIN, WIDENED)  # what begins the texts of instructions that leave numbers as they are
+PACKED = (AGAIN, AGAIN_WIDE, WIDENED)  # what begins the texts of instructions that leave numbers as they are
 MOST = 1 << 15  # what is subtracted from bytes in the same instruction, at most: the result is exact
 
 
@@ -29,6 +29,13 @@ def again(b: Builder, x: ir.Value, walk: int) -> ir.Value:
     if scalar.width > 32:
         return x
     return _instruction(b, f"{AGAIN} // {walk}", "=f,f" if scalar == b.f32 else "=r,r", x, scalar)
+
+
+def unknown(b: Builder, x: ir.Value) -> ir.Value:
+    """`x`, an f32 or f64, of which LLVM knows nothing. What it knows to be NaN or too large for an integer is poison as one, and a store of that
+    is dropped; the GPU's instruction saturates."""
+    text, constraints = (AGAIN, "=f,f") if element(x.type) == b.f32 else (AGAIN_WIDE, "=d,d")
+    return b.value("tt.elementwise_inline_asm", x.type, [x], asm(text, constraints))
 
 
 def widened(b: Builder, x: ir.Value) -> ir.Value:

@@ -13,6 +13,7 @@ from ...float8_overflow import bits_of_overflow
 from .approximations import APPROXIMATE
 from .builder import Builder, element, like
 from .libdevice import LIBDEVICE
+from .packed_values import unknown
 
 # Bytes in memory; what a GPU of capability 89 converts. None converts the types ending in FNUZ, which kernels for a CPU take.
 FLOAT8 = (ir.Float8E4M3FNType, ir.Float8E5M2Type)
@@ -148,7 +149,7 @@ def _from_integer(name: str) -> Rule:
 
 
 def _to_integer(name: str) -> Rule:
-    return lambda b, to, x: b.convert(name, widen(b, x), to)
+    return lambda b, to, x: b.convert(name, unknown(b, widen(b, x)), to)
 
 
 def to_index(b: Builder, to: ir.Type, x: ir.Value) -> ir.Value:
