@@ -2,7 +2,7 @@
 
 A functional graph gives what is written a new value, with an element for each index. Where two indices have one place in memory, it has two
 elements for it, and what it writes back is the last one. And of inputs that share memory AOTAutograd follows what is written only if they are
-views of one tensor, of one dtype.
+views of one tensor, of one dtype. Of memory that an input is given (`x.data = y`) it follows what is written under `no_grad`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +20,7 @@ from bascule.frontend.aot.retrace import with_values, writes_to
 from bascule.frontend.fx.stack_traces import location_of
 from bascule.frontend.fx.storages import storage, unwrapped
 
+from ..compat.graphs.dynamo import SET_DATA, set_grad_enabled
 from ..compat.tensors.pytree import tree_leaves
 from ..errors import FallbackWarning, UnsupportedError
 from ..options import Options
@@ -30,6 +31,7 @@ from .overlaps import may_share_places, mixed_storages, share_places, share_plac
 _VALUES = ("example_value", "val")  # what Dynamo, and what other tracers, note values of nodes as
 OVERLAP = "writes to a tensor, or to a view of one, whose elements share places in memory"
 OTHER_VIEWS = "writes to memory of several inputs, which are not views of one tensor, of one dtype"
+GIVEN = "writes to memory that an input was given (`x.data = y`), with gradients enabled"
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,16 @@ def unfollowed(gm: GraphModule, example_inputs: Sequence[Any]) -> Unfollowed | N
     # Of each node, the tensors with shared places that it is, or is a view of.
     through: dict[Node, list[torch.Tensor]] = {}
     written: dict[Any, list[int]] = {}  # by calls of a kind, which arguments
+    refused = dict.fromkeys(mixed, OTHER_VIEWS)  # by storages, why writes to them are not followed
+    given: dict[int | None, str] = {}
+    grad_enabled = torch.is_grad_enabled()
     for node in gm.graph.nodes:
-        suspects = {
-            x for x in node.all_input_nodes if x in through or not mixed.isdisjoint(map(storage, tensors.get(x, ())))
-        }
+        if node.target is set_grad_enabled:
+            grad_enabled = node.args[0]
+        elif node.target in SET_DATA:
+            given |= dict.fromkeys(map(storage, tensors[node]), GIVEN)
+        reasons = {x: _reason(tensors.get(x, ()), refused, given if grad_enabled else {}) for x in node.all_input_nodes}
+        suspects = [x for x, reason in reasons.items() if x in through or reason is not None]
         if node.op.startswith("call") and suspects:
             kind = _kind(node, values)
             if kind not in written:
@@ -93,8 +101,8 @@ def unfollowed(gm: GraphModule, example_inputs: Sequence[Any]) -> Unfollowed | N
             for x in (node.all_input_nodes[number] for number in written[kind]):
                 if any(map(share_places, through.get(x, ()))):
                     return Unfollowed(node, OVERLAP)
-                if not mixed.isdisjoint(map(storage, tensors.get(x, ()))):
-                    return Unfollowed(node, OTHER_VIEWS)
+                if (reason := reasons[x]) is not None:
+                    return Unfollowed(node, reason)
         memory = {*map(storage, tensors.get(node, ()))}
         inherited = [x for x in chain(*(through.get(a, ()) for a in node.all_input_nodes)) if storage(x) in memory]
         overlaps = may_share_places if node.op == "placeholder" else share_places_now
@@ -104,8 +112,13 @@ def unfollowed(gm: GraphModule, example_inputs: Sequence[Any]) -> Unfollowed | N
     return None
 
 
+def _reason(written: Sequence[torch.Tensor], *refused: Mapping[int | None, str]) -> str | None:
+    return next((told[storage(x)] for told in refused for x in written if storage(x) in told), None)
+
+
 def values_of_nodes(gm: GraphModule, example_inputs: Sequence[Any]) -> dict[Node, Any]:
-    """The values of the nodes of `gm`, as far as the trace that made it tells; without a trace, it runs on fake tensors."""
+    """The values of the nodes of `gm`, as far as the trace that made it tells; without a trace, it runs on fake tensors. An input whose `data`
+    is set has the value that it has then."""
     if not any(told in node.meta for node in gm.graph.nodes for told in _VALUES):
         with_values(gm, example_inputs)
     inputs = iter(example_inputs)
@@ -117,6 +130,8 @@ def values_of_nodes(gm: GraphModule, example_inputs: Sequence[Any]) -> dict[Node
             found[node] = told[0] if told else example
         elif node.op == "get_attr":
             found[node] = attrgetter(node.target)(gm)
+        if node.target in SET_DATA:
+            found[node.args[0]] = found[node]
     return found
 
 

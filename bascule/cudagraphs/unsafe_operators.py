@@ -43,7 +43,7 @@ _WAIT = frozenset(
         "ormqr",
     }
 )
-_REBIND = frozenset({"resize_", "resize_storage_bytes_", "set_"})
+_REBIND = frozenset({"resize_", "resize_storage_bytes_", "set_", "shallow_copy_data_"})
 _MASKS = (torch.bool, torch.uint8)
 _UNSAFE = getattr(torch.Tag, "cudagraph_unsafe", None)
 

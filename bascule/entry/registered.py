@@ -10,7 +10,7 @@ from ..compat.versions import check, is_checked
 def bascule(gm: Any, example_inputs: Sequence[Any], **given: Any) -> Callable[..., Any]:
     """`bascule.entry.backend.bascule`. Raises RuntimeError where PyTorch is too old."""
     check("torch")
-    _told_of_captures()
+    _before_captures()
     from . import backend
 
     return backend.bascule(gm, example_inputs, **given)
@@ -22,11 +22,14 @@ def _reset() -> None:
     forget_recordings()
 
 
-def _told_of_captures() -> None:
-    """Where this PyTorch was checked: how Dynamo tells of them is inside of it."""
+def _before_captures() -> None:
+    """Where this PyTorch was checked: how Dynamo tells of captures, and what its fake operators do, is inside of it."""
     if is_checked("torch"):
+        from bascule.frontend.torch_patches import fake_results
+
         from .captures import pause_in_captures
 
+        fake_results.correct()
         pause_in_captures()
 
 
@@ -34,4 +37,4 @@ def _told_of_captures() -> None:
 bascule.reset = _reset  # type: ignore[attr-defined]
 
 tolerate_repeats()
-_told_of_captures()  # `torch.compile` loads this before anything is captured
+_before_captures()  # `torch.compile` loads this before anything is captured

@@ -19,14 +19,12 @@ from bascule.compat.operators.schemas import OpOverload
 
 from ..conversion.registry import load_rules
 from ..fx_passes import batch_norm
-from ..torch_patches import multilabel_margin_loss
-from ..torch_patches.fake_results import correct_nansum, correct_unique_indices
+from ..torch_patches import fake_results, multilabel_margin_loss
 from . import aten_arguments, fused_optimizers, norm_statistics
 
 aten = torch.ops.aten
 
-correct_unique_indices()  # before anything is traced
-correct_nansum()
+fake_results.correct()  # before anything is traced
 
 # Beyond the core decompositions: composite operators that torch has a decomposition for and its core set keeps whole.
 _MORE = (

@@ -5,6 +5,7 @@ keeps what it traces an operator with is private to it. Checked on torch 2.11 to
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -32,14 +33,30 @@ def _with_integers(traced: Callable[..., Any]) -> Callable[..., Any]:
     return right
 
 
-def correct_nansum() -> None:
+def correct() -> None:
+    """Corrects the table, once, in which Dynamo may have traced before."""
+    _correct_nansum()
+    _correct_unique_indices()
+    _correct_set_data()
+
+
+def _correct_nansum() -> None:
     """`nansum` over an empty list of dimensions is over all of them, as eager has it: it is traced with the sizes of its input."""
     if NANSUM not in op_implementations_dict:
         op_implementations_dict[NANSUM] = _over_all
-        FakeTensorMode.cache_clear()  # Dynamo may have traced one before
+        FakeTensorMode.cache_clear()
 
 
-def correct_unique_indices() -> None:
+@cache
+def _correct_unique_indices() -> None:
     """The indices and counts of `torch.unique` are integers: 2.11 traces them with the element type of the values."""
     if running("torch") == (2, 11):
         op_implementations_dict.update({op: _with_integers(op_implementations_dict[op]) for op in UNIQUE})
+
+
+def _correct_set_data() -> None:
+    """`x.data = y` gives `x` other sizes and memory. 2.14 does not mark its operator so: it keeps a result, with which `x` stays as it was."""
+    operator = getattr(aten, "shallow_copy_data_", None)
+    if operator is not None and torch.Tag.inplace_view not in operator.default.tags:
+        operator.default.tags.append(torch.Tag.inplace_view)
+        FakeTensorMode.cache_clear()

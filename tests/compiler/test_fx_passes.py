@@ -13,7 +13,7 @@ STRICT = {"on_error": "raise"}
 
 
 def step(x, w):
-    return torch.nn.functional.dropout(x.relu(), 0.0) @ w
+    return x.relu().clone() @ w
 
 
 def leaves():

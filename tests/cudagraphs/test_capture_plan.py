@@ -124,6 +124,9 @@ def test_a_number_is_refused():
     assert "'scale' is a number" in str(decided(gm))
 
 
+SET_DATA = "shallow_copy_data_" if hasattr(torch.ops.aten, "shallow_copy_data_") else "set_"  # what `x.data = y` is
+
+
 @pytest.mark.parametrize(
     ("function", "shapes", "operators"),
     [
@@ -132,6 +135,7 @@ def test_a_number_is_refused():
         (lambda x: (torch.linalg.svdvals(x) + 1,), [(4, 4)], ["_linalg_svd"]),
         (lambda x, v: (torch.index_put(x, [x > 0], v),), [(4,), ()], []),
         (lambda x, v: (torch.index_put(x, [x > 0], v),), [(4,), (4,)], ["index_put"]),
+        (lambda x, y: (getattr(torch.ops.aten, SET_DATA)(x, y),), [(4,), (4,)], [SET_DATA]),
         (lambda x: (torch.histc(x, 4, 0, 3),), [(4,)], []),
         (lambda x: (torch.histc(x, bins=4, min=0.0, max=1.0),), [(4,)], []),
         (lambda x: (torch.histc(x, 4),), [(4,)], ["histc"]),

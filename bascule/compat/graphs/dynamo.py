@@ -2,7 +2,9 @@
 
 from typing import Any
 
+import torch
 from torch._C import _log_api_usage_once as log_api_usage_once
+from torch._C import _set_grad_enabled as set_grad_enabled
 from torch._C._dynamo.eval_frame import get_eval_frame_callback
 from torch._dynamo import (
     compiled_autograd,
@@ -33,6 +35,8 @@ from torch._dynamo.variables.builder import VariableBuilder
 
 # Where Dynamo finds `local_map` as it wraps it.
 LOCAL_MAP_MODULE = "torch.distributed.tensor.experimental._func_map"
+# What stands for `x.data = y`: from 2.14 on the second, after which the value that is noted of an input `x` is still the one before.
+SET_DATA = (torch.Tensor.set_, getattr(torch.ops.aten, "shallow_copy_data_", None))
 
 
 def compilers_in_use() -> list[Any]:
@@ -42,6 +46,7 @@ def compilers_in_use() -> list[Any]:
 
 __all__ = [
     "LOCAL_MAP_MODULE",
+    "SET_DATA",
     "ConstantSource",
     "GmWrapper",
     "InliningInstructionTranslator",
@@ -72,5 +77,6 @@ __all__ = [
     "minifier_dir",
     "output_graph",
     "reset",
+    "set_grad_enabled",
     "trace_rules",
 ]
