@@ -1,6 +1,6 @@
 """Results of fake operators that PyTorch has wrong, by which kernels would read or write other elements.
 
-Its table is corrected for good: graphs come from Dynamo, `torch.export` and our own passes, and each runs operators on fake tensors. How PyTorch
+Its tables are corrected for good: graphs come from Dynamo, `torch.export` and our own passes, and each runs operators on fake tensors. How PyTorch
 keeps what it traces an operator with is private to it. Checked on torch 2.11 to 2.14.
 """
 
@@ -38,6 +38,7 @@ def correct() -> None:
     _correct_nansum()
     _correct_unique_indices()
     _correct_set_data()
+    _correct_dropout()
 
 
 def _correct_nansum() -> None:
@@ -60,3 +61,17 @@ def _correct_set_data() -> None:
     if operator is not None and torch.Tag.inplace_view not in operator.default.tags:
         operator.default.tags.append(torch.Tag.inplace_view)
         FakeTensorMode.cache_clear()
+
+
+@cache
+def _correct_dropout() -> None:
+    """A dropout that drops nothing, of p = 0 or not in training, is its input itself, which has what is written to the result. Before 2.14 it is
+    traced as a copy."""
+    if running("torch") < (2, 14):
+        kernels = aten.dropout.default.py_kernels
+        kernels.update(dict.fromkeys(kernels, _dropout))
+        aten.dropout.default._dispatch_cache.clear()
+
+
+def _dropout(x: torch.Tensor, p: float, train: bool) -> torch.Tensor:
+    return aten.native_dropout(x, p, train)[0] if train and p != 0 else x

@@ -3,7 +3,7 @@
 PyTorch's own decomposition, which it applies wherever gradients are traced, counts what follows that -1 as class 0 (seen in 2.13). Inside
 `multilabel_margins_right` ours is in its place.
 
-How PyTorch keeps such decompositions is private to it. Checked on torch 2.11, 2.13 and 2.14.
+How PyTorch keeps such decompositions is private to it. Checked on torch 2.11 to 2.14.
 """
 
 from collections.abc import Callable
