@@ -1,7 +1,7 @@
 """Results of fake operators that PyTorch has wrong, by which kernels would read or write other elements.
 
-Its tables are corrected for good: graphs come from Dynamo, `torch.export` and our own passes, and each runs operators on fake tensors. How PyTorch
-keeps what it traces an operator with is private to it. Checked on torch 2.11 to 2.14.
+Its tables are corrected for good: graphs come from Dynamo, `torch.export` and our own passes, and each runs operators on fake tensors. How
+PyTorch keeps what it traces an operator with is private to it. Checked on torch 2.11 to 2.14.
 """
 
 from collections.abc import Callable
