@@ -1,6 +1,6 @@
 """Operators that Python packages define with `torch.library.custom_op`: what of their Python decides how they are traced, as text.
 
-How PyTorch keeps their functions is private to it. Checked on torch 2.11, 2.13, 2.14.
+How PyTorch keeps their functions is private to it. Checked on torch 2.11 to 2.14.
 """
 
 from collections.abc import Iterator

@@ -4,7 +4,7 @@ Of operators that are not PyTorch's own arithmetic nothing is known but what the
 collectives, symmetric memory and a user's own operators over a process group do; each process has to issue those in the program's order, as
 often as the program does, whatever the sizes of its own tensors.
 
-Which operators were registered with an effect is private to PyTorch. Checked on torch 2.11, 2.13, 2.14.
+Which operators were registered with an effect is private to PyTorch. Checked on torch 2.11 to 2.14.
 """
 
 from collections.abc import Sequence

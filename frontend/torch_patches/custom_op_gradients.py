@@ -4,7 +4,7 @@ The operator itself is one node of a graph, whatever it does inside. So is the f
 when the graph runs, on the tensors that the context of autograd had. Without it Dynamo leaves each such operator, and the code around it,
 outside of graphs. Where the gradients of an operator are declared (`frontend/aot/declared_gradients.py`), these are in its place.
 
-How PyTorch keeps formulas is private to it. Checked on torch 2.11, 2.13, 2.14.
+How PyTorch keeps formulas is private to it. Checked on torch 2.11 to 2.14.
 """
 
 import json

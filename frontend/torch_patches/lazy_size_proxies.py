@@ -4,7 +4,7 @@ Whenever a `FunctionalTensor` with symbolic sizes is made, PyTorch computes its 
 multiplication and comparison of that into the graph: nine nodes an operator, which are all removed afterwards. Inside
 `size_proxies_on_demand` such a node is only made when something uses it.
 
-How PyTorch puts that off is private to it. Checked on torch 2.11, 2.13 and 2.14.
+How PyTorch puts that off is private to it. Checked on torch 2.11 to 2.14.
 """
 
 from typing import Any

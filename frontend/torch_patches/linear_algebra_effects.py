@@ -3,7 +3,7 @@
 PyTorch registers that itself as of 2.13; in 2.11 the check returns nothing and is dropped as dead code, so that a singular matrix raises no
 error. Inside `checks_kept` the effect is registered.
 
-Effects of operators are private to PyTorch. Checked on torch 2.11 and 2.13.
+Effects of operators are private to PyTorch. Checked on torch 2.11 to 2.14.
 """
 
 from typing import Any

@@ -4,7 +4,7 @@ On a CPU PyTorch traces layers as oneDNN's operator for inference wherever the f
 would have no gradients, and compiled graphs of training fail. Inside `trained_lstms_apart` the choice looks at hidden states and weights too.
 What is taken apart gives last states of the rank of the first ones: in 2.11 those of more than one sequence have a dimension too many.
 
-How PyTorch chooses is private to it. Checked on torch 2.11 and 2.13.
+How PyTorch chooses is private to it. Checked on torch 2.11 to 2.14.
 """
 
 from collections.abc import Callable, Sequence

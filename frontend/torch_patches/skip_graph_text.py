@@ -3,7 +3,7 @@
 At each compile AOTAutograd writes the joint graph, the forward and the backward as text, for its logs and traces, whether or not one is on.
 With symbolic sizes that can take longer than compiling the graphs. Inside `unread_graphs_unwritten` it does so where a log or a trace is on.
 
-The functions that write are private to PyTorch. Checked on torch 2.11, 2.13 and 2.14; where they are not there, it writes as ever.
+The functions that write are private to PyTorch. Checked on torch 2.11 to 2.14; where they are not there, it writes as ever.
 """
 
 import logging

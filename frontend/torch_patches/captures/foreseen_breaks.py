@@ -9,7 +9,7 @@ at once, with the same messages and counts.
 
 What is noted holds for the next capture alone, of the same thread and of the very function, which has to come to the same instruction by as
 many steps. A break may stand anywhere, so one that would not have been is no error. The functions are private to PyTorch. Checked on torch 2.11
-and 2.13; where one is not there, all is as ever.
+to 2.14; where one is not there, all is as ever.
 """
 
 import sys
