@@ -102,10 +102,10 @@ def contraction(domain: Domain) -> DomainPlan | None:
     if lengths > 1 and not passes and tiles > sm_count:
         _take_in_turn(domain, every, plan, piece)
         if plan.programs and lengths <= STEPS:
-            alone = tiles >= TURNS * sm_count and not _reads_more(domain) and _specializes(domain, every, plan)
-            if alone:
+            many = tiles >= TURNS * sm_count and not _reads_more(domain)
+            if many and _specializes(domain, every, plan):
                 plan.consumers = CONSUMERS
-            elif not counts:
+            elif not counts:  # not measured of segments
                 _take_half(domain, every, plan)
     measured = tuned_product(found.loop.op) if len(every) == 1 else None
     if measured is not None:
