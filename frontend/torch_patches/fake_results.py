@@ -33,8 +33,9 @@ def _with_integers(traced: Callable[..., Any]) -> Callable[..., Any]:
     return right
 
 
+@cache
 def correct() -> None:
-    """Corrects the table, once, in which Dynamo may have traced before."""
+    """Corrects the tables, once, with which Dynamo may have traced before."""
     _correct_nansum()
     _correct_unique_indices()
     _correct_set_data()
@@ -48,7 +49,6 @@ def _correct_nansum() -> None:
         FakeTensorMode.cache_clear()
 
 
-@cache
 def _correct_unique_indices() -> None:
     """The indices and counts of `torch.unique` are integers: 2.11 traces them with the element type of the values."""
     if running("torch") == (2, 11):
@@ -63,7 +63,6 @@ def _correct_set_data() -> None:
         FakeTensorMode.cache_clear()
 
 
-@cache
 def _correct_dropout() -> None:
     """A dropout that drops nothing, of p = 0 or not in training, is its input itself, which has what is written to the result. Before 2.14 it is
     traced as a copy."""

@@ -120,6 +120,5 @@ def test_programs_without_kernels_are_timed(kept):
     from bascule.dialect.ir import context
 
     made = {name: ir.Module.parse(module, context()) for name in ("calls", "same")}
-    times = programs.begin(made, 0, False)()
-    # One that waits for other processes on the GPU is much slower, and then has none.
-    assert times and all(isinstance(ms, float) for ms in times.values())
+    # One that waits for other processes on the GPU is much slower, and has no time then.
+    assert any(set(programs.begin(made, 0, False)()) == {"calls", "same"} for _ in range(5))

@@ -29,7 +29,7 @@ FEW_ROWS = 9  # rows or columns from which on a product is none of few rows, whi
 FEW_NARROW = 2  # the same where a factor has 8 bits, or is computed
 PIECE = 128  # bytes of a row of a piece: a line
 WIDEST, HIGHEST = 256, 128  # columns and rows of a tile, at most: f32 sums of two warp groups fill their registers
-HALF = 128  # the sides of half of the largest tile
+HALF_SIDE = 128  # the sides of half of the largest tile
 SMALL = 64  # the sides of a tile that is as small as one is made for more of them
 IEEE_SIDE, IEEE_STEP = 64, 16  # the same, and what is summed in a step, of f32, which no tensor core multiplies exactly
 FLOAT8_SINCE = 89  # the compute capability whose tensor cores multiply floats of 8 bits
@@ -196,9 +196,9 @@ def _take_half(domain: Domain, every: Sequence[Contraction], plan: DomainPlan) -
     *batch, high, wide = plan.tile
     if high * wide < HIGHEST * WIDEST:
         return
-    half, warps = [*batch, min(high, HALF), min(wide, HALF)], plan.warps // 2
+    half, warps = [*batch, min(high, HALF_SIDE), min(wide, HALF_SIDE)], plan.warps // 2
     piece = _piece(every, half, plan.loops[0].step)
-    room = domain.machine.shared // 2 - RESERVED - BARRIERS - _passed(domain, every[0], HALF * HALF, warps)
+    room = domain.machine.shared // 2 - RESERVED - BARRIERS - _passed(domain, every[0], HALF_SIDE * HALF_SIDE, warps)
     if room >= LEAST_STAGES * piece:
         plan.tile, plan.warps, plan.stages = half, warps, min(plan.stages, room // piece)
         plan.resident, plan.programs = 2, 2 * plan.programs

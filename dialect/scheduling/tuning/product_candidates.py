@@ -10,6 +10,7 @@ from itertools import zip_longest
 from math import ceil
 
 from ...machines.measures import value
+from ..gpu.contractions import HALF_SIDE, HIGHEST, LEAST_STAGES, STAGES, WIDEST
 from ..gpu.machine import WARP, CudaMachine, power_of_two, waste
 from ..gpu.tuned_products import ProductSchedule
 
@@ -76,9 +77,11 @@ def near_schedules(shape: ProductShape, own: ProductSchedule, machine: CudaMachi
     with half of the tile each."""
     high, wide = own.tile
     if own.programs and own.warps == 4 and high * wide == MOST_TILE // 2:
-        yield replace(own, tile=(128, 256), warps=8, stages=4, programs=own.programs // 2)
+        yield replace(own, tile=(HIGHEST, WIDEST), warps=8, stages=STAGES, programs=own.programs // 2)
     if own.programs and own.warps == 8 and high * wide == MOST_TILE:
-        yield replace(own, tile=(128, 128), warps=4, stages=3, programs=2 * own.programs, consumers=0)
+        yield replace(
+            own, tile=(HALF_SIDE, HALF_SIDE), warps=4, stages=LEAST_STAGES, programs=2 * own.programs, consumers=0
+        )
     for warps in (own.warps * 2, own.warps // 2):
         if 4 <= warps <= 8 and high * wide <= MOST_TILE // 8 * warps:
             yield replace(own, warps=warps, programs=0, consumers=0)

@@ -78,19 +78,26 @@ def one_and(op: ir.Operation) -> OneAnd | None:
 
 
 def scaled(value: ir.Value) -> tuple[float, ir.Value]:
-    """A value as a number times another one, which nothing on the way but itself is read by others too."""
+    """A value as a number times another one; nothing between the two is read by others."""
     number = 1.0
-    while is_op(value, "arith.mulf") or is_op(value, "arith.divf"):
-        one, other = value.owner.operands
-        divides, constant = value.owner.name == "arith.divf", number_of(other)
-        if constant is None and not divides:
-            one, other, constant = other, one, number_of(one)
-        if constant is None or (divides and constant == 0):
-            break
-        value, number = one, number / constant if divides else number * constant
+    while (parts := _constant_factor(value)) is not None:
+        number *= parts[0]
+        value = parts[1]
         if _is_shared(value):
             break
     return number, value
+
+
+def _constant_factor(value: ir.Value) -> tuple[float, ir.Value] | None:
+    """The constant of a product or a quotient, as a factor, and the other one."""
+    if is_op(value, "arith.divf"):
+        x, by = value.owner.operands
+        constant = number_of(by)
+        return (1 / constant, x) if constant else None
+    for x, by in permutations(value.owner.operands) if is_op(value, "arith.mulf") else ():
+        if (constant := number_of(by)) is not None:
+            return constant, x
+    return None
 
 
 def _is_shared(value: ir.Value) -> bool:
