@@ -5,6 +5,7 @@ The sizes of tiles follow Triton's matrix products on sm_80 and later: a warp ha
 """
 
 from collections.abc import Sequence
+from math import prod
 
 from ...analysis.bodies.body_summary import Access
 from ...analysis.bodies.body_tree import Node
@@ -19,7 +20,7 @@ from ...machines.measures import value
 from ...mlir import ir
 from .descriptors import described
 from .domains import Domain, DomainPlan
-from .machine import VECTOR, power_of_two
+from .machine import RESERVED, VECTOR, power_of_two
 from .tuned_products import tuned_product
 
 MACHINE = "h200"
@@ -38,12 +39,13 @@ LEAST_STAGES = 3  # pieces under way, from which on a program reads on while it 
 NARROW = 2  # bytes of a number of which a part of a tile goes through shared memory at a time
 ROWS = 16  # for each warp, of such a part, which has as many columns
 BARRIERS = 512  # bytes in shared memory of what waits for pieces
-RESERVED = 1 << 10  # bytes in shared memory of each program that are the system's
 # Where a sum has few steps, what follows it counts: two programs of a multiprocessor, of half of a tile each, do that in turns. Up to 40 steps
 # they take 0.80 to 1.01 of the time of one (1.02 to 1.04 from 48 on), 32768 x 512 x 2048 with a gelu 0.89, 65536 x 256 x 256 with a residual
 # 0.82. Warp groups that multiply, each half of a tile, while another one loads (the capability, without its last digit, with such, and how many)
 # are better where a program has many tiles, and what follows reads nothing: 16384 x 768 x 30528 takes 0.95 of the time of two programs, with a
-# gelu 0.97; with a bias and a gelu 1.03 to 1.17 (H200, 2026-11-28, `benchmarks/product_tiles.py`, each result compared with f32).
+# gelu 0.97; with a bias and a gelu 1.03 to 1.17 (H200, 2026-11-28, `benchmarks/product_tiles.py`, each result compared with f32). Of several
+# products together, and of those of groups, steps count as often: 0.86 for silu of one of 8192 x 512 x 1792 in 8 groups, 0.93 for SwiGLU of two,
+# 1.01 where two have 32 steps, 1.04 for 4096 x 2048 x 5632 (`benchmarks/products.py --only grouped,joined`).
 STEPS = 40  # up to which they are few
 SPECIALIZES, CONSUMERS, TURNS = 9, 2, 48  # tiles of a program from which on they are many
 DESCRIPTORS = True  # whether factors are loaded by tensor descriptors where they can be
@@ -101,11 +103,11 @@ def contraction(domain: Domain) -> DomainPlan | None:
     tiles = batch_size * -(-rows // high) * -(-columns // wide)
     if lengths > 1 and not passes and tiles > sm_count:
         _take_in_turn(domain, every, plan, piece)
-        if plan.programs and lengths <= STEPS:
+        if plan.programs and len(every) * lengths <= STEPS:
             many = tiles >= TURNS * sm_count and not _reads_more(domain)
             if many and _specializes(domain, every, plan):
                 plan.consumers = CONSUMERS
-            elif not counts:  # not measured of segments
+            else:
                 _take_half(domain, every, plan)
     measured = tuned_product(found.loop.op) if len(every) == 1 else None
     if measured is not None:
@@ -194,11 +196,11 @@ def _take_in_turn(domain: Domain, every: Sequence[Contraction], plan: DomainPlan
 def _take_half(domain: Domain, every: Sequence[Contraction], plan: DomainPlan) -> None:
     """Gives each multiprocessor two programs in place of one, with half of the largest tile each, where shared memory has room for both."""
     *batch, high, wide = plan.tile
-    if high * wide < HIGHEST * WIDEST:
+    if len(every) * high * wide < HIGHEST * WIDEST:
         return
-    half, warps = [*batch, min(high, HALF_SIDE), min(wide, HALF_SIDE)], plan.warps // 2
-    piece = _piece(every, half, plan.loops[0].step)
-    room = domain.machine.shared // 2 - RESERVED - BARRIERS - _passed(domain, every[0], HALF_SIDE * HALF_SIDE, warps)
+    half, warps = [*batch, min(high, HALF_SIDE), min(wide, HALF_SIDE // len(every))], plan.warps // 2
+    piece = _piece(every, half, domain.plans[every[0].loop].step)
+    room = domain.machine.shared // 2 - RESERVED - BARRIERS - _passed(domain, every[0], prod(half[-2:]), warps)
     if room >= LEAST_STAGES * piece:
         plan.tile, plan.warps, plan.stages = half, warps, min(plan.stages, room // piece)
         plan.resident, plan.programs = 2, 2 * plan.programs
