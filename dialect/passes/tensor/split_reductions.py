@@ -82,7 +82,7 @@ WAITING = 4  # rows that are read again when their results are there run in one 
 # Times `parallel` chunks of rows, at most. Gradients of layer norms of 96 elements take 0.70 of the time that they take with 2, of 192 0.93, of
 # 384 to 4096 the same; with 8 those of 96 take 0.65, of 192 1.23 (H200, 2026-11-27, `python -m benchmarks.kernels`).
 SHORT_ROWS = 4
-NEAR = 4  # times as few or as many pieces of sums over windows are tried
+NEAR = 16  # times as few or as many pieces of sums over windows are tried
 ABOUT = 1.05  # of the least time: cuts that take as long
 WINDOWS = 128  # neighbouring results of overlapping windows that one piece of work computes together
 # Columns of a tile, and tiles of all chunks over `parallel`, where rows beside sums of columns reduce nothing themselves: 16 programs of a
@@ -290,7 +290,7 @@ class _Graph(GraphWalk):
 
         wanted = range(max(2, pieces // NEAR), NEAR * pieces + 1)
         cuts = list(dict.fromkeys(found for n in wanted if (found := cut(ranges, n, fills=0)) is not None))
-        times = [walking_time(window, member.body.points, width, (prod(c.outer), prod(c.inner)), gpu) for c in cuts]
+        times = [walking_time(window, member.body.points, width, (prod(c.outer), c.inner), gpu) for c in cuts]
         least = min(times, default=inf)
         return next((c for c, time in zip(cuts, times) if time <= ABOUT * least < inf), None)
 

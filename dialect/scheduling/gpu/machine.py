@@ -21,6 +21,7 @@ SHARED = {
     for capability in capabilities
 }
 LEAST_SHARED = 99 << 10
+RESERVED = 1 << 10  # bytes of it that the system has, for each program
 PARAMETERS = 480  # addresses that a launch takes: of 4 KiB of parameters, with room for sizes
 
 REGISTER = 4  # bytes

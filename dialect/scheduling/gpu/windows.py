@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from math import inf, prod
 
@@ -10,7 +11,7 @@ from ...analysis.bodies.costs import magnitude
 from ...analysis.bodies.nested_loops import iterations
 from ...analysis.products.windows import Window, tile_beside
 from .domains import Domain, DomainPlan
-from .machine import VECTOR, WARP, CudaMachine, power_of_two, waste
+from .machine import LARGE, RESERVED, VECTOR, WARP, CudaMachine, power_of_two, waste
 
 SUMS = 32  # of a thread, at most: with what it has read of the windows they leave room for four warps more
 THREADS = 128  # of a program
@@ -20,6 +21,14 @@ WARPS = 12  # of a multiprocessor that sums over many places, at least
 LINE = 16  # threads that load neighbours, at least: of 8 bytes each, a line of the cache
 SHORT = 16  # points of a loop that is run point by point
 REGISTERS = 96  # of a thread of sums over many places, about
+# Sums over the places of two tensors, as a depthwise weight's gradient, wait for memory: ptxas has few loads under way where a thread has more
+# than 4 bytes of each. Loads of 4 bytes in short loops, a thread for each sum of a few rows, take 0.15 to 0.9 of the time of loops over an image
+# with 8 bytes, 7 x 7 of 32 x 96 x 56 x 56 0.83. Where a load has few terms, copies of 16 bytes into shared memory, some steps ahead, take 0.4 to
+# 0.85, in as many programs as have room at once: 3 x 3 of 128 x 64 x 56 x 56 0.73 (H200, 2026-11-28, `benchmarks/depthwise.py --cuts`).
+NARROW = 4  # bytes that a thread loads at a time
+FEW_TERMS = 1.5  # products for each element that is read, at most
+AHEAD = 3  # steps of those under way
+ENOUGH = 0.5  # of the programs that shared memory has room for, which keep memory busy
 
 
 def windows(domain: Domain) -> DomainPlan | None:
@@ -33,6 +42,13 @@ def windows(domain: Domain) -> DomainPlan | None:
     near = [a for a in domain.accesses if a.form.adjacent(domain.indices[order[-1]])]
     width = max((a.width for a in near if not a.stores), default=4)
     each = _each(len(domain.inner), width)
+    places = [n for n in range(len(domain.indices)) if n not in domain.runs(order)[-1]]
+    if _sums_places(domain, places):
+        if each * width == VECTOR and _waits(domain, places):
+            plan = _long(domain, order, each, None)
+            if (AHEAD - 1) * _elements(domain) * prod(plan.tile) * width <= domain.machine.shared // 2:
+                return replace(plan, stages=AHEAD)
+        each = min(each, max(1, NARROW // width))
     lengths = [iterations(loop.sizes) for loop in domain.inner]
     if all(length is not None and length <= SHORT for length in lengths):
         return _short(domain, "window", order, each)
@@ -61,9 +77,10 @@ def _short(domain: Domain, kind: str, order: Sequence[int], each: int) -> Domain
     return _plan(domain, kind, [*axes, (lanes, wide)], max(WARP, high * wide // each))
 
 
-def _long(domain: Domain, order: Sequence[int], each: int, width: int) -> DomainPlan:
+def _long(domain: Domain, order: Sequence[int], each: int, width: int | None) -> DomainPlan:
     """Of sums over many places: neighbours along an index whose windows overlap too are one program's, which reads what they share once from
-    memory; threads share a sum only if there are fewer than a warp. Elsewhere all that a thread has no lane for are steps of the sum."""
+    memory; threads share a sum only if there are fewer than a warp. Elsewhere all that a thread has no lane for are steps of the sum. Numbers of
+    `width` bytes are read in smaller parts, if any, where threads would be too few."""
     lanes = domain.runs(order)[-1]
     places = [n for n in range(len(domain.indices)) if n not in lanes]
     wide = max(each, _wide(domain.run_size(lanes), THREADS))
@@ -72,8 +89,11 @@ def _long(domain: Domain, order: Sequence[int], each: int, width: int) -> Domain
     if beside is None or tile == 1:
         step = max(1, THREADS * each // wide)
         return _plan(domain, "window", [*([(places, 1)] if places else []), (lanes, wide)], THREADS, step)
-    points = prod(domain.run_size([n]) for n in places) * domain.run_size(lanes)
-    wide, each = _beside_each_other(domain.machine, points, wide, tile, each, width)
+    if width is not None:
+        each = _enough(
+            domain.machine, prod(map(domain.run_size, ([n] for n in range(len(domain.indices))))), each, width
+        )
+    wide = _beside_each_other(wide, tile, each)
     step = max(1, WARP * each // (tile * wide))
     others = [n for n in places if n != beside]
     axes = [(others, 1)] if others else []
@@ -86,33 +106,86 @@ def _each(sums: int, width: int) -> int:
     return max(1, min(VECTOR // width, power_of_two(SUMS // sums + 1) // 2))
 
 
-def _beside_each_other(
-    machine: CudaMachine, points: int, wide: int, tile: int, each: int, width: int
-) -> tuple[int, int]:
-    """Points along the lanes that a program has, `wide` at most, and those of a thread, where `tile` neighbours are one program's; `points` are
-    those of all programs."""
+def _enough(machine: CudaMachine, points: int, each: int, width: int) -> int:
+    """Points that a thread has, `each` at most: fewer where those of all threads are too few."""
     while each > LEAST // width and points < each * WARPS * WARP * machine.sm_count:
         each //= 2
-    return min(wide, max(each, THREADS * each // tile)), each
+    return each
 
 
-def walking_time(window: Window, results: int, width: int, cut: tuple[int, int], machine: CudaMachine) -> float:
-    """About how long sums over many places take, `results` of them, whose places are cut into (chunks, places of each): the time in which a
-    multiprocessor that has warps enough walks a place for one sum. Programs that do not fit beside the others begin when those end, and have
-    the multiprocessor to themselves. Without end where so few places are walked that programs do not read for neighbours beside each other."""
-    chunks, places = cut
-    if places <= SHORT * window.terms:
-        return inf
-    others = max(1, results // (window.points * window.lanes))
-    wide, each = _wide(window.lanes, THREADS), _each(window.points, width)
-    wide, each = _beside_each_other(machine, chunks * results // window.points, wide, window.beside, each, width)
+def _beside_each_other(wide: int, tile: int, each: int) -> int:
+    """Points along the lanes that a program has, `wide` at most, where `tile` neighbours are its own."""
+    return min(wide, max(each, THREADS * each // tile))
+
+
+def walking_time(
+    window: Window, results: int, width: int, cut: tuple[int, Sequence[int]], machine: CudaMachine
+) -> float:
+    """About how long sums over the places of two tensors take, `results` of them, whose places are cut into (chunks, sizes of each): the time in
+    which a multiprocessor that has warps enough walks a place for one sum. Without end where pieces would be copied ahead, but are rows of which
+    none is read for two results."""
+    chunks, sizes = cut
+    places = prod(sizes)
+    each = _each(window.points, width)
+    if each * width == VECTOR and window.points * window.terms <= FEW_TERMS * window.loads:
+        has_rows = sum(size > 1 for size in sizes) > 1
+        return _ahead_time(window, results, width, (chunks, places), machine) if has_rows else inf
+    each = min(each, max(1, NARROW // width))
+    if places <= SHORT * window.terms:  # threads have sums of their own
+        warps = -(-chunks * results // (window.points * each * WARP * machine.sm_count))
+        return max(warps, WARPS) * each * places
+    wide = _beside_each_other(_wide(window.lanes, THREADS), window.beside, each)
     warps = max(1, window.beside * wide // (each * WARP))
-    programs = chunks * -(-window.lanes // wide) * -(-others // window.beside)
     fit = max(1, machine.registers // (REGISTERS * WARP * warps))
+    most = _most(_programs_of(window, results, chunks, wide), fit, machine)
+    return most * warps * each * places / min(1.0, min(most, fit) * warps / WARPS)
+
+
+def _ahead_time(window: Window, results: int, width: int, cut: tuple[int, int], machine: CudaMachine) -> float:
+    """The same where pieces are copied ahead, for the first of which a program waits."""
+    chunks, places = cut
+    each = _each(window.points, width)
+    wide = _beside_each_other(_wide(window.lanes, THREADS), window.beside, each)
+    points = max(window.beside * wide, WARP * each)
+    fit = max(1, int(machine.shared / ((AHEAD - 1) * window.loads * points * width + RESERVED)))
+    most = _most(_programs_of(window, results, chunks, wide), fit, machine)
+    return most * points / WARP * (places + AHEAD * window.terms) / min(1.0, most / (ENOUGH * fit))
+
+
+def _programs_of(window: Window, results: int, chunks: int, wide: int) -> int:
+    others = max(1, results // (window.points * window.lanes))
+    return chunks * -(-window.lanes // wide) * -(-others // window.beside)
+
+
+def _most(programs: int, fit: int, machine: CudaMachine) -> int:
+    """The most programs of a multiprocessor. Those that do not fit beside the others begin when those end, and have the multiprocessor to
+    themselves."""
     turns = -(-programs // (machine.sm_count * fit))
-    most = fit * turns if turns > 1 else -(-programs // machine.sm_count)
-    busy = min(1.0, min(most, fit) * warps / WARPS)
-    return most * warps * each * places / busy
+    return fit * turns if turns > 1 else -(-programs // machine.sm_count)
+
+
+def _sums_places(domain: Domain, places: Sequence[int]) -> bool:
+    """Whether sums are of products of two tensors, each of which neighbouring places read at neighbouring elements: a weight's gradient. Of an
+    image's all places read the same weights, or those that a remainder says."""
+    read = [access for access in domain.accesses if len(access.loops) > 1 and not access.stores]
+    along = [[index for n in places if (index := domain.indices[n]) in a.form.steps] for a in read]
+    linear = all(steps and not a.form.opaque & set(steps) for a, steps in zip(read, along))
+    return linear and len({access.buffer for access in read}) > 1
+
+
+def _waits(domain: Domain, places: Sequence[int]) -> bool:
+    """Whether such sums wait for memory, more than copies ahead cost: they walk many steps with few terms, a product each, for each element."""
+    least = min((iterations(loop.sizes) or LARGE for loop in domain.inner), default=0)
+    terms = sum(len(access.loops) > 1 and not access.stores for access in domain.accesses) / 2
+    return least >= AHEAD and _beside(domain, places) is not None and terms <= FEW_TERMS * _elements(domain)
+
+
+def _elements(domain: Domain) -> int:
+    """Elements that a step of all sums reads: they walk together, at the same places of their loops."""
+    walk = {index: -1 - place for loop in domain.inner for place, index in enumerate(loop.indices)}
+    read = [access for access in domain.accesses if len(access.loops) > 1 and not access.stores]
+    steps = [frozenset((walk.get(index, index), str(step)) for index, step in a.form.steps.items()) for a in read]
+    return len({(a.buffer, str(a.form.start), each) for a, each in zip(read, steps)})
 
 
 def _beside(domain: Domain, places: Sequence[int]) -> int | None:
