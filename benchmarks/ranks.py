@@ -55,11 +55,7 @@ def main() -> None:
     parser.add_argument("--json", help="a file for the result, which rank 0 writes")
     arguments = parser.parse_args()
     rank = int(os.environ["RANK"])
-    if arguments.device == "cuda":
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-        dist.init_process_group("nccl", device_id=torch.device("cuda", int(os.environ["LOCAL_RANK"])))
-    else:
-        dist.init_process_group("gloo")
+    start_group(arguments.device)
     rows: list[dict[str, Any]] = []
     compilers = arguments.compilers.split(",")
     uneven = (arguments.uneven or arguments.compilers).split(",")
@@ -81,6 +77,15 @@ def main() -> None:
     dist.destroy_process_group()
 
 
+def start_group(device: str) -> None:
+    """The group of all ranks that torchrun started, over NCCL with a GPU each, or gloo."""
+    if device == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        dist.init_process_group("nccl", device_id=torch.device("cuda", int(os.environ["LOCAL_RANK"])))
+    else:
+        dist.init_process_group("gloo")
+
+
 def measured(
     model: str, size: Size, way: str, compiler: str, device: str, steps: int, uneven: int = UNEVEN
 ) -> dict[str, Any]:
@@ -95,10 +100,10 @@ def measured(
     whole = MODELS[model](size).to(device, size.dtype)
     mesh = init_device_mesh(device, (dist.get_world_size(),))
     try:
-        with _settings(compiler):
-            call = WAYS[way](whole, mesh, _compiled(compiler))
-            step = _step(call, whole)
-            ids = _batch(size, way, device, 0)
+        with settings(compiler):
+            call = WAYS[way](whole, mesh, compiled(compiler))
+            step = one_step(call, whole)
+            ids = batch(size, way, device, 0)
             began = time.perf_counter()
             losses = [step(ids)]
             told = {"first_step_s": _most(time.perf_counter() - began, device)}
@@ -110,7 +115,7 @@ def measured(
             # Every compiler takes as many steps: a prediction runs two.
             whole_step = _predicted(one_more, call) if compiler == "bascule" else (one_more(), one_more())
             # Other sizes are made here alone: they count to no peak.
-            told["losses"] = losses + [step(_batch(size, way, device, number)) for number in range(1, uneven + 1)]
+            told["losses"] = losses + [step(batch(size, way, device, number)) for number in range(1, uneven + 1)]
     except Exception as error:  # one combination that fails does not end the others, where all ranks fail alike
         return {"error": f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}"}
     if compiler == "bascule":
@@ -142,7 +147,7 @@ def _predicted(step: Callable[[], Any], call: Callable) -> dict[str, Any]:
     }
 
 
-def _compiled(compiler: str) -> Callable[[Any], Any]:
+def compiled(compiler: str) -> Callable[[Any], Any]:
     if compiler == "eager":
         return lambda function: function
     backend = compiler.partition("_")[0]
@@ -150,7 +155,7 @@ def _compiled(compiler: str) -> Callable[[Any], Any]:
     return lambda function: torch.compile(function, backend=backend, **options)
 
 
-def _settings(compiler: str) -> Any:
+def settings(compiler: str) -> Any:
     """With `inductor_overlap`, the passes of Inductor that are off unless asked for, as far as this version has them."""
     from torch._inductor import config
 
@@ -165,7 +170,7 @@ def _settings(compiler: str) -> Any:
     return config.patch({name: value for name, value in wanted.items() if name in known})
 
 
-def _step(call: Callable, model: torch.nn.Module) -> Callable[[torch.Tensor], float]:
+def one_step(call: Callable, model: torch.nn.Module) -> Callable[[torch.Tensor], float]:
     """A step of training, with the loss as a number where that is asked for."""
     # Parameters one by one: those of one model may be on one rank and on several.
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
@@ -180,7 +185,7 @@ def _step(call: Callable, model: torch.nn.Module) -> Callable[[torch.Tensor], fl
     return step
 
 
-def _batch(size: Size, way: str, device: str, number: int) -> torch.Tensor:
+def batch(size: Size, way: str, device: str, number: int) -> torch.Tensor:
     """The first batch is whole on all ranks, the others have as many rows as the rank and the step say."""
     rank = dist.get_rank() // (ALIKE.get(way, 1) or dist.get_world_size())
     rows = size.batch - ((rank + number) % 2 if number else 0)
