@@ -42,6 +42,15 @@ def _floats(x: Tensor, *_: Any, **__: Any) -> bool:
     return x.dtype.is_floating_point or x.dtype.is_complex
 
 
+def _real_floats(x: Tensor, *_: Any, **__: Any) -> bool:
+    return x.dtype.is_floating_point
+
+
+def _numbers(*args: Any, **_: Any) -> bool:
+    """Whether all tensors have one dtype, other than that of booleans."""
+    return _one_dtype(*args) and args[0].dtype != torch.bool
+
+
 def _positive(x: Tensor, p: int) -> bool:
     return p >= 1
 
@@ -62,8 +71,14 @@ _TAKEN: dict[OpOverload, Callable[..., bool]] = {
     aten.nll_loss_forward.default: _targets,
     aten.nll_loss2d_forward.default: _targets,
     aten.soft_margin_loss.default: _like_sizes,
-    aten.mv.default: _one_dtype,
-    aten.linalg_cross.default: _one_dtype,
+    aten.mv.default: _numbers,
+    aten.dot.default: _numbers,
+    aten.vdot.default: _numbers,
+    aten.trace.default: _numbers,
+    aten.glu.default: _real_floats,
+    aten.mse_loss.default: _real_floats,
+    aten.smooth_l1_loss.default: _real_floats,
+    aten.linalg_cross.default: _numbers,
     aten._softmax.default: _floats,
     aten._log_softmax.default: _floats,
     aten.addmv.default: _of_rows,

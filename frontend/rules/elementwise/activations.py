@@ -8,7 +8,16 @@ from bascule.dialect.ir.types import STORED
 
 from ...conversion.context import Conversion
 from ...conversion.registry import rule
-from ..support.operands import Emit, Mask, dtype_of_result, elementwise, floats_only, known_numbers, tensor_dtype
+from ..support.operands import (
+    Emit,
+    Mask,
+    dtype_of_result,
+    elementwise,
+    floats_only,
+    known_numbers,
+    numbers_only,
+    tensor_dtype,
+)
 from ..support.requirements import require, require_held
 from ..support.scalars import Scalar, select
 from .pointwise import sigmoid
@@ -133,6 +142,7 @@ def relu(c, x):
 
 
 @rule("aten.threshold.default")
+@numbers_only
 def threshold_rule(c, x, threshold, value):
     require_held(threshold, tensor_dtype(x))
     require_held(value, tensor_dtype(x))

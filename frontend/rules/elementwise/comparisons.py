@@ -9,7 +9,7 @@ from bascule.dialect.mlir import ir
 
 from ...conversion.context import Conversion
 from ...conversion.registry import rule
-from ..support.operands import Emit, Mask, Operand, dtype_of_result, elementwise, promoted, tensor_dtype
+from ..support.operands import Emit, Mask, Operand, dtype_of_result, elementwise, numbers_only, promoted, tensor_dtype
 from ..support.requirements import require_held
 from ..support.scalars import Scalar, is_float, is_signed, opmath, select
 
@@ -104,6 +104,7 @@ def masked_fill(c, x, mask, value):
 
 
 @rule("aten.clamp.default", "aten.clamp.Tensor", "aten.clip.default", "aten.clip.Tensor")
+@numbers_only
 def clamp(c, x, low=None, high=None):
     """NaN in any operand wins; the upper bound wins over the lower."""
     require_held(low, dtype_of_result(c))
@@ -118,12 +119,14 @@ def clamp(c, x, low=None, high=None):
 
 
 @rule("aten.clamp_min.default", "aten.clamp_min.Tensor")
+@numbers_only
 def clamp_min(c, x, low):
     require_held(low, dtype_of_result(c))
     return elementwise(c, Scalar.maximum, x, low)
 
 
 @rule("aten.clamp_max.default", "aten.clamp_max.Tensor")
+@numbers_only
 def clamp_max(c, x, high):
     require_held(high, dtype_of_result(c))
     return elementwise(c, Scalar.minimum, x, high)

@@ -10,7 +10,7 @@ import torch
 from bascule.dialect.ir.types import STORED
 
 from ...conversion.registry import NoRule, rule
-from ..support.operands import dtype_of_result, elementwise
+from ..support.operands import dtype_of_result, elementwise, numbers_only
 from ..support.requirements import require, require_divisor
 from ..support.scalars import Scalar, is_float, is_signed, refuse_symbolic, select
 
@@ -73,6 +73,7 @@ def fmod(a: Scalar, b: Scalar) -> Scalar:
 
 
 @rule("aten.div.Tensor_mode", "aten.div.Scalar_mode", "aten.divide.Tensor_mode", "aten.divide.Scalar_mode")
+@numbers_only
 def divide_with_mode(c, a, b, rounding_mode=None):
     if rounding_mode is not None:
         require_divisor(b, dtype_of_result(c))
@@ -87,12 +88,14 @@ def floor_divide_rule(c, a, b):
 
 
 @rule("aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor")
+@numbers_only
 def remainder_rule(c, a, b):
     require_divisor(b, dtype_of_result(c))
     return elementwise(c, remainder, a, b, mark=STORED)
 
 
 @rule("aten.fmod.Tensor", "aten.fmod.Scalar")
+@numbers_only
 def fmod_rule(c, a, b):
     require_divisor(b, dtype_of_result(c))
     return elementwise(c, fmod, a, b, mark=STORED)

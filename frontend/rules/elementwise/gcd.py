@@ -4,7 +4,7 @@ import torch
 
 from ..support.scalars import Scalar, is_signed, select
 from ..support.while_loops import repeat
-from .pointwise import register_binary
+from .pointwise import of_numbers, register_binary
 
 _UNSIGNED = {torch.int8: torch.uint8, torch.int16: torch.uint16, torch.int32: torch.uint32, torch.int64: torch.uint64}
 
@@ -67,4 +67,4 @@ def lcm(a: Scalar, b: Scalar) -> Scalar:
     return (quotient * second).to(dtype).abs()
 
 
-register_binary({"gcd.default": gcd, "lcm.default": lcm})
+register_binary({"gcd.default": of_numbers(gcd), "lcm.default": of_numbers(lcm)})

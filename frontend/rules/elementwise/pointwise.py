@@ -8,15 +8,26 @@ from bascule.dialect.ir.types import STORED
 from bascule.dialect.mlir import ir
 
 from ...conversion.context import Conversion
-from ...conversion.registry import NoRule, rule
-from ..support.operands import Emit, Operand, elementwise, tensor_dtype
+from ...conversion.registry import LeftToAten, NoRule, rule
+from ..support.operands import Emit, Operand, elementwise, floats_only, numbers_only, tensor_dtype
 from ..support.requirements import require
 from ..support.scalars import Scalar, is_float, is_signed, select
 
 
 def of_floats(emit: Emit) -> Emit:
-    """`emit` for floats; integers and booleans stay as they are."""
-    return lambda x: emit(x) if is_float(x.dtype) else x
+    """`emit` for floats; integers stay as they are."""
+    return of_numbers(lambda x: emit(x) if is_float(x.dtype) else x)
+
+
+def of_numbers(emit: Emit) -> Emit:
+    """`emit` for numbers; eager has no kernel for booleans."""
+
+    def asked(*operands: Scalar) -> Scalar:
+        if operands[0].dtype == torch.bool:
+            raise LeftToAten("ATen refuses booleans")
+        return emit(*operands)
+
+    return asked
 
 
 def math_op(name: str) -> Emit:
@@ -58,7 +69,7 @@ def angle(x: Scalar) -> Scalar:
 
 
 UNARY: dict[str, Emit] = {
-    "abs": Scalar.abs,
+    "abs": of_numbers(Scalar.abs),
     "neg": lambda x: -x,
     "square": lambda x: x * x,
     "reciprocal": lambda x: 1.0 / x,
@@ -120,13 +131,14 @@ register_unary(JUMPS, STORED)
 
 
 @rule("aten.round.decimals")
+@floats_only
 def round_decimals(c, x, decimals):
     """Scaled by a power of ten, rounded half to even, scaled back; the scale is applied as eager applies it."""
     ten = 10.0 ** abs(decimals)
 
     def emit(x: Scalar) -> Scalar:
-        if decimals == 0 or not is_float(x.dtype):
-            return x.call("math.roundeven") if is_float(x.dtype) else x
+        if decimals == 0:
+            return x.call("math.roundeven")
         if decimals < 0:
             return (x / ten).call("math.roundeven") * ten
         return (x * ten).call("math.roundeven") / ten
@@ -266,6 +278,7 @@ def rsub(c, a, b, alpha=1):
 
 
 @rule("aten.addcmul.default")
+@numbers_only
 def addcmul(c, x, a, b, value=1):
     if value == 1:
         return elementwise(c, lambda x, a, b: x + a * b, x, a, b)
@@ -278,6 +291,7 @@ def addcdiv(c, x, a, b, value=1):
 
 
 @rule("aten.lerp.Scalar", "aten.lerp.Tensor")
+@floats_only
 def lerp_rule(c, start, end, weight):
     return elementwise(c, lerp, start, end, weight, wide_numbers=True)
 

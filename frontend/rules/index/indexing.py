@@ -236,6 +236,8 @@ def sorted_search(c: Conversion, boundaries: ir.Value, x, right: bool, same_row:
     if known(sizes[-1]) is None:
         raise NoRule("a search among a number of boundaries that is not known")
     wanted = promoted(boundaries, x)
+    if wanted == torch.bool:
+        raise LeftToAten("ATen refuses booleans")
     dtype = dtype_of_result(c)
     element = reader(c, x, c.result_sizes[0], opmath(wanted), mark=STORED)
 

@@ -19,7 +19,7 @@ from bascule.dialect.mlir import ir
 
 from ...conversion.context import Conversion
 from ...conversion.index_maps import Expr, dim, dims
-from ...conversion.registry import NoRule, rule
+from ...conversion.registry import LeftToAten, NoRule, rule
 from ..index.scatter import converted, filled, with_element
 from ..support.index_values import as_index, as_integer, clamped, extent
 from ..support.operands import dtype_of_result, finish, read, tensor_dtype
@@ -105,7 +105,9 @@ def nearest_place(c: Conversion, axis: Axis, o: ir.Value, exact: bool) -> ir.Val
 
 def nearest(c: Conversion, x: ir.Value, factors, rank: int, exact: bool) -> ir.Value:
     axes = axes_of(shape_of(x), c.result_sizes[0], factors, rank)
-    tensor_dtype(x)
+    dtype = tensor_dtype(x)
+    if not dtype.is_floating_point and dtype != torch.uint8:
+        raise LeftToAten("ATen refuses whole numbers, but bytes")
 
     def body(at):
         return builders.read(x, [*at[:-rank], *(nearest_place(c, a, o, exact) for a, o in zip(axes, at[-rank:]))])

@@ -13,7 +13,7 @@ from ...conversion.registry import rule
 from ..index.scatter import filled, scattered
 from ..shape.views import counts_from_end
 from ..support.index_values import both, choose, clamped, compare, extent, when
-from ..support.operands import dtype_of_result, number_scalar, read, tensor_dtype
+from ..support.operands import dtype_of_result, number_scalar, numbers_only, read, tensor_dtype
 from ..support.requirements import require_held
 from ..support.scalars import scalar_type
 
@@ -90,6 +90,7 @@ def padded_element(c: Conversion, x: ir.Value, pad, border: Border, at: Sequence
 
 def register_border(name: str, border: Border, rank: int) -> None:
     @rule(f"aten.{name}{rank}d.default")
+    @numbers_only
     def forward(c, x, pad):
         return c.compute(lambda at: padded_element(c, x, pad, border, at))
 

@@ -286,6 +286,8 @@ def divided(total: Scalar, count: ir.Value | int) -> Scalar:
 
 def avg_pool(c: Conversion, x: ir.Value, kernel, stride, padding, include_pad, override, rank: int) -> ir.Value:
     sizes, dtype = shape_of(x), tensor_dtype(x)
+    if not dtype.is_floating_point and dtype != torch.int64:
+        raise LeftToAten("ATen refuses whole numbers of other than 64 bits")
     windows = windows_of(sizes, c.result_sizes[0], kernel, stride, padding, [1], rank)
     lead, inner = len(sizes) - rank, opmath(dtype)
     return average(

@@ -47,6 +47,18 @@ def floats_only(function: Callable) -> Callable:
     return asked
 
 
+def numbers_only(function: Callable) -> Callable:
+    """The rule of an operator that eager has no kernel for where its result holds booleans."""
+
+    @wraps(function)
+    def asked(c: Conversion, *arguments: object) -> object:
+        if dtype_of_result(c) == torch.bool:
+            raise LeftToAten("ATen refuses booleans")
+        return function(c, *arguments)
+
+    return asked
+
+
 def known_numbers(*names: str) -> Callable[[Callable], Callable]:
     """A rule that computes with the arguments of `names` while it builds: ATen is called with those that sizes or data give."""
 
