@@ -100,11 +100,10 @@ class Symbols:
                 return Expr.get_mod(Expr.get_floor_div(base, divisor), modulus)
             case sizes.Identity():
                 return self._expr(found.args[0])
-            case (
-                sizes.FloorToInt() | sizes.TruncToInt() | sizes.CeilToInt()
-            ):  # of a size times a number, which is not negative
+            case sizes.FloorToInt() | sizes.TruncToInt() | sizes.CeilToInt():  # of a size times a number
                 fraction = self._fraction(found.args[0])
-                if fraction is not None:
+                towards_zero = isinstance(found, sizes.TruncToInt) and self._may_be_negative(found.args[0])
+                if fraction is not None and not towards_zero:
                     divide = Expr.get_ceil_div if isinstance(found, sizes.CeilToInt) else Expr.get_floor_div
                     return divide(fraction[0], expr(fraction[1]))
         return self._not_negative(found, self._compute(tree_for(found, self.affine)))

@@ -168,3 +168,14 @@ def test_an_input_that_gives_an_expression():
     assert str(symbols.affine(s * t + 1)) == "s0 + 1"
     with pytest.raises(UnsupportedError, match="is not given by any input"):
         symbols.affine(s)
+
+
+@pytest.mark.parametrize("written", ["int(a * n)", "int(n / 2)"])
+def test_an_integer_of_a_negative_number_is_rounded_towards_zero(written):
+    torch._dynamo.reset()
+    function = eval(f"lambda x, n, a: x.roll({written}, 1)")
+    x = torch.arange(16.0).view(1, 16)
+    with torch._dynamo.config.patch(specialize_float=False):
+        compiled = torch.compile(function, backend="bascule", dynamic=True, options={"on_error": "raise"})
+        for n, a in [(3, 1.75), (5, -2.5), (-7, 0.5), (-5, -0.75)]:
+            assert torch.equal(compiled(x, n, a), function(x, n, a))
