@@ -1,5 +1,5 @@
 """Calls of operators in a graph: new ones, with what other nodes know of themselves; how what they give lies in memory; and their
-arguments: in the order of the parameters, those that are written, those that count from a storage's start."""
+arguments: in the order of the parameters, those that are written, those that count from a storage's start, those that are objects."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -52,6 +52,11 @@ def in_places(operator: OpOverload, given: Sequence[Any], named: Mapping[str, An
 def arguments_of(node: Node) -> list[Any]:
     """An argument a parameter of the operator that `node` calls."""
     return in_places(node.target, node.args, node.kwargs)  # type: ignore[arg-type]
+
+
+def is_object(node: Node) -> bool:
+    """Whether `node` makes an object, no tensor or number: so FX writes a data class among the arguments of a higher-order operator."""
+    return node.op == "call_function" and isinstance(node.target, type) and node.meta.get("val") is None
 
 
 def is_written(parameter: torch.Argument) -> bool:

@@ -13,6 +13,7 @@ from torch.fx import Graph, Node
 from bascule.compat.operators.schemas import HigherOrderOperator
 from bascule.compat.tensors.pytree import tree_leaves
 
+from ..fx.node_calls import is_object
 from ..fx.stack_traces import location_of
 from ..importer.nodes import TAKEN, TOKENS, auto_functionalized, with_effects
 from ..importer.symbolic_numbers import is_number
@@ -37,7 +38,8 @@ _SIZES = "sizes and numbers that it makes are only known when it has run"
 
 def is_check(node: Node) -> bool:
     """Whether `node` looks at numbers only and makes nothing: an assertion about sizes. It runs by itself wherever a graph is cut."""
-    return node.meta.get("val") is None and all(is_number(x.meta.get("val")) for x in node.all_input_nodes)
+    makes_nothing = node.meta.get("val") is None and not is_object(node)
+    return makes_nothing and all(is_number(x.meta.get("val")) for x in node.all_input_nodes)
 
 
 def known_cuts(graph: Graph, apart: Mapping[Node, str] = MappingProxyType({})) -> dict[Node, str]:

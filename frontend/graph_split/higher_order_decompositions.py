@@ -1,4 +1,5 @@
-"""Higher-order operators that are plain tensor operators too (`flex_attention`), traced to a graph of these, which can be compiled."""
+"""Higher-order operators that are plain tensor operators too (`flex_attention`), or only call their graph (`foreach_map`), traced to a graph
+of these, which can be compiled."""
 
 from collections.abc import Callable, Sequence
 from operator import getitem
@@ -11,26 +12,30 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 
 from bascule.compat.operators.dispatch import DispatchKey, enable_python_dispatcher
-from bascule.compat.operators.schemas import HigherOrderOperator
+from bascule.compat.operators.schemas import BaseHOP, HigherOrderOperator
 from bascule.compat.tensors.fake_tensors import FakeTensorMode
 from bascule.compat.tensors.pytree import TreeSpec, tree_flatten, tree_leaves, tree_map
 
 from ..fx.fused_products import mark_products
+from ..fx.node_calls import is_object
 from ..fx.trace_context import fake_mode_of
 from .flex_attention import Change, attention, gradients
 from .listed_keys import ListedKeys
 
 BACKWARD = "flex_attention_backward"
+_DENSE = DispatchKey.CompositeExplicitAutograd
 DENSE = ("flex_attention", BACKWARD, "associative_scan")
 
 
 def has_dense_form(node: Node) -> bool:
-    return isinstance(node.target, HigherOrderOperator) and node.target.name() in DENSE
+    return isinstance(node.target, BaseHOP) or (
+        isinstance(node.target, HigherOrderOperator) and node.target.name() in DENSE
+    )
 
 
 def operands(node: Node) -> list[Node]:
     """The tensors and numbers that `node` is called with."""
-    return [x for x in node.all_input_nodes if x.op != "get_attr"]
+    return [x for x in node.all_input_nodes if x.op != "get_attr" and not is_object(x)]
 
 
 def dense_form(gm: GraphModule, node: Node, decompositions: dict[Any, Callable]) -> tuple[GraphModule, TreeSpec]:
@@ -39,12 +44,13 @@ def dense_form(gm: GraphModule, node: Node, decompositions: dict[Any, Callable])
     given = operands(node)
     values = [x.meta["val"] for x in given]
     name = node.target.name()
-    dense = _FORMS.get(name) or node.target.py_kernels[DispatchKey.CompositeExplicitAutograd]
+    dense = _called if isinstance(node.target, BaseHOP) else _FORMS.get(name) or node.target.py_kernels[_DENSE]
     structure: list[TreeSpec] = []
 
     def function(*arguments: Any) -> list[Any]:
         known = dict(zip(given, arguments))
-        args, kwargs = map_arg((node.args, node.kwargs), lambda x: known[x] if x in known else attribute(gm, x.target))
+        known |= {x: attribute(gm, x.target) for x in node.all_input_nodes if x.op == "get_attr"}
+        args, kwargs = map_arg((node.args, node.kwargs), known.get)
         results = dense(*args, **kwargs)
         if name == BACKWARD:
             results = _with_zeros(node, args[-2], results)
@@ -59,6 +65,11 @@ def dense_form(gm: GraphModule, node: Node, decompositions: dict[Any, Callable])
     if name in _FORMS:
         mark_products(traced.graph)
     return traced, structure[-1]
+
+
+def _called(graph: GraphModule, *arguments: Any, **options: Any) -> Any:
+    """An operator of PyTorch's base class, for which its graph says all; `options` ask for a way to compile that."""
+    return graph(*arguments)
 
 
 def _attention(*args: Any) -> Any:

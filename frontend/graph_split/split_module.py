@@ -19,6 +19,7 @@ from torch.fx import Graph, GraphModule, Node
 from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload
 
 from ..fx.graph_ends import RESTRIDED
+from ..fx.node_calls import is_object
 from ..fx.operator_effects import keeps_order
 from ..fx.storages import changes_input
 from ..importer.symbol_sources import symbol_sources
@@ -131,8 +132,8 @@ class _Levels:
         return not effect and not tensors
 
     def _runs_alone(self, node: Node) -> bool:
-        """Whether `node` is a cut, one result of a cut, a number, or a check of numbers."""
-        if node in self.cuts or is_number(node.meta.get("val")) or is_check(node):
+        """Whether `node` is a cut, one result of a cut, a number, a check of numbers, or an object."""
+        if node in self.cuts or is_number(node.meta.get("val")) or is_check(node) or is_object(node):
             return True
         return node.target is getitem and node.args[0] in self.alone
 

@@ -25,7 +25,7 @@ from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload
 
 from ..conversion.torch_stage import COMPLEX, DECOMPOSED, EXPR, INSIDE, LAYOUTS
 from ..fx.fused_products import FUSED_PRODUCT
-from ..fx.node_calls import STORAGE_OFFSETS
+from ..fx.node_calls import STORAGE_OFFSETS, is_object
 from ..fx.operator_effects import is_seen_outside
 from ..fx.storage_places import inside, offset_in
 from .auto_functionalized import Structure, import_functionalized
@@ -93,10 +93,9 @@ class NodeImporter(base.GraphNodeImporter):
 
     def import_operators(self, nodes: Iterable[Node]) -> None:
         """The nodes that compute tensors, in order; integers computed from sizes are imported where they are used."""
-        self.import_nodes(
-            [n for n in nodes if n.op == "call_function" and not is_number(n.meta.get("val"))],
-            skip_placeholders_outputs=True,
-        )
+        called = [n for n in nodes if n.op == "call_function" and not is_number(n.meta.get("val"))]
+        self.structures.update(dict.fromkeys(filter(is_object, called)))
+        self.import_nodes([n for n in called if not is_object(n)], skip_placeholders_outputs=True)
 
     def _import_torch_op_overload(
         self, loc: ir.Location, node: Node, concrete_target: OpOverload | None = None

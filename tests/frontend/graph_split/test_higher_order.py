@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch._higher_order_ops import InvokeQuant
 from torch._higher_order_ops.associative_scan import associative_scan
+from torch._higher_order_ops.foreach_map import foreach_map
 from torch._higher_order_ops.map import map as map_over
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
@@ -37,6 +39,22 @@ def looped(i, x):
 
 def scanned(c, x):
     return scan(lambda c, x: (c + x, c * x), c, x)
+
+
+def mapped_over_lists(x, y):
+    def change(a, b):
+        return a.softmax(-1) * b + 1
+
+    lists = [x, x * 2], [y, y.sin()]
+    if torch.compiler.is_compiling():
+        return foreach_map(change, *lists)
+    return tuple(map(change, *lists))  # eager has no such operator
+
+
+def quantized(x, y):
+    """The operator is given an object beside tensors, which the graph makes."""
+    q = InvokeQuant(codegen_low_precision=False)
+    return q(lambda x, y: ((x * 8).round() / 8 * y,), x.sin(), y, scheme="eighths")[0] + y
 
 
 @nested_compile_region
@@ -93,6 +111,8 @@ FUNCTIONS = {
     "while_loop over a number": (counted, [[torch.randn(3)]], "while_loop"),
     "map over a permuted tensor": (mapped_transposed, [[torch.randn(3, 4, 5)]], "map_impl"),
     "map": (lambda x, y: map_over(lambda x, y: (x + y).sin(), x, y), [[leaf(5, 3), leaf(3)]], "map_impl"),
+    "foreach_map": (mapped_over_lists, [[leaf(3, 4), leaf(3, 4)]], "foreach_map"),
+    "an operator that is given an object": (quantized, [[leaf(3, 4), leaf(3, 4)]], "invoke_quant_packed"),
     "map with a size": (
         lambda x, y: map_over(lambda x, n: (x + n).sin(), x, y.shape[0]),
         [[torch.randn(5, 3), torch.randn(n)] for n in (4, 7)],
@@ -116,6 +136,13 @@ def test_the_graphs_inside_are_compiled():
     records = check(branches, [torch.randn(3, 4), torch.randn(3, 4)])
     inside = [r for r in records if "true_graph" in r.name or "false_graph" in r.name]
     assert len(inside) == 2 and all(r.compiled and r.summary.kernels for r in inside)
+
+
+@pytest.mark.parametrize("name", ["foreach_map", "an operator that is given an object"])
+def test_the_graph_of_an_operator_that_only_calls_it_is_compiled(name):
+    function, (arguments,), operator = FUNCTIONS[name]
+    inside = [r for r in check(function, arguments) if operator in r.name]
+    assert len(inside) == 2 and all(r.compiled and r.summary.kernels for r in inside)  # forward and backward
 
 
 def test_a_region_that_is_called_twice_is_compiled_once():

@@ -1,5 +1,6 @@
 """Whatever higher-order operator a graph contains, it runs by itself or is refused by its name: none is met by chance."""
 
+from dataclasses import dataclass
 from operator import getitem
 
 import pytest
@@ -19,8 +20,14 @@ OPERATORS = sorted(
 OTHERS = [x for x in OPERATORS if x not in TAKEN]
 
 
+@dataclass(frozen=True)
+class Choices:
+    fast: bool = False
+
+
 def graph_of(operator, *, ordered):
-    """A graph that calls `operator`, in an order of effects if `ordered`, with a tensor and a graph, and returns a tensor that it made."""
+    """A graph that calls `operator`, in an order of effects if `ordered`, with a tensor, a graph and an object, and returns a tensor that it
+    made."""
     body = torch.fx.Graph()
     body.output((body.placeholder("x"),))
     root = torch.nn.Module()
@@ -31,13 +38,15 @@ def graph_of(operator, *, ordered):
     x = graph.placeholder("x")
     x.meta["val"] = value
     given = (graph.get_attr("body"), x)
+    choices = graph.call_function(Choices, (), {"fast": True})  # as FX writes an argument that is a data class
+    named = {"choices": choices}
     if ordered:
         first = graph.call_function(torch.ops.prims._make_token.default)
         first.meta["val"] = token
-        call = graph.call_function(with_effects, (first, operator, *given))
+        call = graph.call_function(with_effects, (first, operator, *given), named)
         call.meta["val"] = (token, value)
     else:
-        call = graph.call_function(operator, given)
+        call = graph.call_function(operator, given, named)
         call.meta["val"] = (value,)
     call.meta["stack_trace"] = '  File "model.py", line 7, in forward\n    y = f(x)\n'
     result = graph.call_function(getitem, (call, -1))
