@@ -43,7 +43,7 @@ class Finish(Protocol):
 
 
 # Higher-order operators whose graphs are called with tensors like those they were traced with, so that they can be compiled.
-_COMPILED_BODIES = ("cond", *LOOPS, "map_impl", "invoke_subgraph")
+_COMPILED_BODIES = ("cond", "switch", *LOOPS, "map_impl", "invoke_subgraph")
 
 
 def as_it_is(graph: CompiledGraph, gm: torch.fx.GraphModule, record: Record) -> CompiledGraph:

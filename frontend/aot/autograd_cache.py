@@ -88,7 +88,7 @@ class _Key(str):
 
 
 # Higher-order operators that PyTorch's own cache does not take.
-CONTROL = ("cond", "while_loop", "scan", "map_impl", "associative_scan")
+CONTROL = ("cond", "switch", "while_loop", "scan", "map_impl", "associative_scan")
 KEPT = "_fx_graph_cache_key"  # what a compiled graph has to have to be kept
 
 

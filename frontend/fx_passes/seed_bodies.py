@@ -1,4 +1,4 @@
-"""Random numbers in graphs that a backward runs again: those of `cond`, `map` and `while_loop`.
+"""Random numbers in graphs that a backward runs again: those of `cond`, `switch`, `map` and `while_loop`.
 
 PyTorch's gradient of these calls the graph once more, to have what it needs of it, and what is drawn then is not what the forward drew: the mask
 of a dropout is another. Here such a graph is given a seed, an operand like others, which the gradient gets with them, and draws all from it.
@@ -33,9 +33,9 @@ higher_order = torch.ops.higher_order
 
 @dataclass(frozen=True)
 class Seeded:
-    """Where a higher-order operator takes a seed for its graphs. `graphs`: which of its arguments they are; `operands`: which the seed joins,
-    as the last, of those that a graph is given first. `rows`: a seed for each row of the operands; `carried`: the last of the graphs returns the
-    seed of the next call."""
+    """Where a higher-order operator takes a seed for its graphs. `graphs`: which of its arguments they are, or lists of them; `operands`: which
+    the seed joins, as the last, of those that a graph is given first. `rows`: a seed for each row of the operands; `carried`: the last of the
+    graphs returns the seed of the next call."""
 
     graphs: tuple[int, ...]
     operands: int
@@ -48,6 +48,8 @@ OPERATORS = {
     higher_order.map_impl: Seeded(graphs=(0,), operands=1, rows=True),
     higher_order.while_loop: Seeded(graphs=(0, 1), operands=2, carried=True),
 }
+if hasattr(higher_order, "switch"):  # as of PyTorch 2.14
+    OPERATORS[higher_order.switch] = Seeded(graphs=(1,), operands=2)
 
 
 def seed_bodies(gm: GraphModule) -> int:
@@ -77,31 +79,34 @@ def _seed_in(gm: GraphModule, mode: FakeTensorMode) -> int:
             seeded += _seed_in(body, mode)
     for node in [node for node in gm.graph.nodes if node.target in OPERATORS]:
         where = OPERATORS[node.target]
-        names = [str(node.args[number].target) for number in where.graphs]
-        if any(_draws(getattr(gm, name), mode) for name in names):
-            _seed(gm, node, where, names, mode)
+        graphs = tree_leaves([node.args[number] for number in where.graphs])
+        if any(_draws(getattr(gm, str(given.target)), mode) for given in graphs):
+            _seed(gm, node, where, graphs, mode)
             seeded += 1
     gm.recompile()
     return seeded
 
 
-def _seed(gm: GraphModule, node: Node, where: Seeded, names: Sequence[str], mode: FakeTensorMode) -> None:
-    """Gives `node` of `gm`, which calls the graphs `names`, a seed."""
+def _seed(gm: GraphModule, node: Node, where: Seeded, graphs: Sequence[Node], mode: FakeTensorMode) -> None:
+    """Gives `node` of `gm`, which calls `graphs`, a seed."""
     arguments = [*node.args]
     operands = arguments[where.operands]
     with gm.graph.inserting_before(node):
         rows = [_rows(gm.graph, operands[0])] if where.rows else []
         seed = _call(gm.graph, node, mode, torch.randint, *SEEDS, tuple(rows))
         arguments[where.operands] = type(operands)([*operands, seed])
-        for number, name in zip(where.graphs, names):
-            body = _Body(getattr(gm, name), len(operands), node, mode)
-            gm.add_submodule(f"{name}_seeded", body.seeded(carried=where.carried and number == where.graphs[-1]))
-            arguments[number] = gm.graph.get_attr(f"{name}_seeded")
-    old = [node.args[number] for number in where.graphs]
+        seeded = {}
+        for given in graphs:
+            body = _Body(getattr(gm, str(given.target)), len(operands), node, mode)
+            name = f"{given.target}_seeded"
+            gm.add_submodule(name, body.seeded(carried=where.carried and given is graphs[-1]))
+            seeded[given] = gm.graph.get_attr(name)
+    for number in where.graphs:
+        arguments[number] = map_arg(arguments[number], seeded.__getitem__)
     node.args = tuple(arguments)
     if where.carried:
         node.meta[VALUE] = (*node.meta[VALUE], seed.meta[VALUE])
-    for given in old:
+    for given in seeded:
         if not given.users:
             gm.graph.erase_node(given)
 

@@ -61,7 +61,7 @@ def check_indices(gm: GraphModule) -> int:
 # Operators that run graphs, as they are called.
 _LOOPS = tuple(
     getattr(torch.ops.higher_order, name)
-    for name in ("cond", "while_loop", "scan", "map_impl")
+    for name in ("cond", "switch", "while_loop", "scan", "map_impl")
     if hasattr(torch.ops.higher_order, name)
 )
 

@@ -1,4 +1,4 @@
-"""Ordered effects inside of graphs that higher-order operators call: `cond`, loops, `map`, `scan`.
+"""Ordered effects inside of graphs that higher-order operators call: `cond`, `switch`, loops, `map`, `scan`.
 
 The token of an effect in such a graph is no result of its operator, so that PyTorch's trace keeps it as a constant, in what comes after the
 operator too: calls are lost, or the graph has inputs that nobody gives. Inside `body_effects` such calls are traced without tokens: the order
@@ -26,6 +26,7 @@ higher_order = torch.ops.higher_order
 # Those whose graphs may have effects.
 OPERATORS = (
     higher_order.cond,
+    *([higher_order.switch] if hasattr(higher_order, "switch") else []),  # as of PyTorch 2.14
     higher_order.while_loop,
     higher_order.while_loop_stack_output,
     higher_order.map_impl,

@@ -36,6 +36,7 @@ DRAWING = ("F.dropout({x}, 0.5)", "{x} * torch.rand_like({x})", "{x} * 3", "F.dr
 # {a} and {b} are functions of one tensor; the second of a pair says whether they are given rows of what the operator is given.
 OPERATORS = {
     "cond": ("torch.cond({x}.sum() > {number}, {a}, {b}, ({x},))", False),
+    "switch": ("switch(({x}.sum() > {number}).long(), ({a}, {b}, torch.sin), ({x},))", False),
     "while_loop": ("while_loop(lambda i, x: i < 2, lambda i, x: (i + 1, {a}(x)), (torch.tensor(0), {x}))[1]", False),
     "map": ("map_over({a}, {x})", True),
     "scan": ("scan(lambda c, x: (c * 0.5 + 1, {a}(x) * 2), torch.zeros((), dtype=x.dtype), {x})[1]", True),
@@ -43,6 +44,10 @@ OPERATORS = {
     "checkpoint": ("checkpoint({a}, {x}, use_reentrant=False)", False),
     "flex_attention": ("flex({x}, w)", False),
 }
+if not hasattr(torch.ops.higher_order, "switch"):  # as of PyTorch 2.14
+    del OPERATORS["switch"]
+else:
+    from torch._higher_order_ops.switch import switch  # noqa: F401
 LEAVES = ("checkpoint", "flex_attention")  # in which PyTorch takes no other operator, or which take no function
 
 

@@ -197,6 +197,12 @@ def nested(x):
     return torch.cond(x.sum() > -99, lambda x: map_over(hears_unused, x), torch.cos, (hears("operand")(x),))
 
 
+def in_switch(x):
+    from torch._higher_order_ops.switch import switch
+
+    return switch((x.sum() > -99).long(), (torch.cos, hears("branch"), hears_unused), (x,))
+
+
 def equal(x):
     return region_that_hears(x) * region_that_hears(x)
 
@@ -210,6 +216,8 @@ def prints_in_branch(x):
 
 
 BODIES = (in_loops, in_scan, between, of_no_use, nested, equal, prints_in_branch)
+if hasattr(torch.ops.higher_order, "switch"):  # as of PyTorch 2.14
+    BODIES += (in_switch,)
 
 
 @pytest.mark.parametrize("function", [*BODIES, lambda x: region_that_branches(region_that_branches(x))])

@@ -33,6 +33,13 @@ def in_cond(body):
     return lambda x: torch.cond(x.sum() > -1e6, lambda x: tuple(body(x)), lambda x: (x * 3, x.clone()), (x,))
 
 
+def in_switch(body):
+    from torch._higher_order_ops.switch import switch
+
+    branches = (lambda x: (x * 3, x.clone()), lambda x: tuple(body(x)), lambda x: (x.sin(), x.clone()))
+    return lambda x: switch((x.sum() > -1e6).long(), branches, (x,))
+
+
 def in_while(body):
     start = lambda x: (torch.tensor(0), x, x.detach().clone())  # noqa: E731
     return lambda x: while_loop(lambda i, y, z: i < 3, lambda i, y, z: (i + 1, *body(y)), start(x))[1:]
@@ -54,7 +61,8 @@ def in_region(body):
     return nested_compile_region(lambda x: tuple(body(x)))
 
 
-INSIDE = {"cond": in_cond, "while": in_while, "map": in_map, "scan": in_scan, "region": in_region}
+SWITCHED = hasattr(torch.ops.higher_order, "switch")  # as of PyTorch 2.14
+INSIDE = {"cond": in_cond, "switch": in_switch, "while": in_while, "map": in_map, "scan": in_scan, "region": in_region}
 NESTED = [
     ("cond",),
     ("map",),
@@ -69,6 +77,7 @@ NESTED = [
     ("cond", "region"),
     ("region", "cond"),
     ("cond", "checkpoint"),
+    *([("switch",), ("switch", "map"), ("cond", "switch")] if SWITCHED else []),
 ]
 
 
@@ -107,7 +116,7 @@ def every(x):
     return sum(draw(x) * (place + 1) for place, draw in enumerate(DRAWS.values())), x.detach().clone()
 
 
-@pytest.mark.parametrize("operator", ["cond", "map", "while"])
+@pytest.mark.parametrize("operator", ["cond", "map", "while", *(["switch"] if SWITCHED else [])])
 def test_every_operator_that_draws(operator):
     check(INSIDE[operator](every))
 

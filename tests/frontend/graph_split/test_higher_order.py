@@ -26,6 +26,13 @@ def branches(x, y):
     return torch.cond(x.sum() > 0, lambda x, y: (x.sin() * y).exp(), lambda x, y: x.cos() - y, (x, y)) + 1
 
 
+def switched(x, y, i):
+    from torch._higher_order_ops.switch import switch
+
+    branches = (lambda x, y: (x.sin() * y).exp(), lambda x, y: x.cos() - y, lambda x, y: (x @ y.t()) @ y)
+    return switch(i, branches, (x, y)) + 1
+
+
 def nested(x):
     def positive(x):
         return torch.cond(x.mean() > 1, lambda x: x * 2, lambda x: x.exp(), (x,))
@@ -122,6 +129,10 @@ FUNCTIONS = {
 }
 
 
+if hasattr(torch.ops.higher_order, "switch"):  # as of PyTorch 2.14
+    FUNCTIONS["switch"] = (switched, [[leaf(3, 4), leaf(3, 4), torch.tensor(i)] for i in (0, 1, 2, 5, -1)], "switch")
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_as_eager(name, dynamic):
@@ -136,6 +147,13 @@ def test_the_graphs_inside_are_compiled():
     records = check(branches, [torch.randn(3, 4), torch.randn(3, 4)])
     inside = [r for r in records if "true_graph" in r.name or "false_graph" in r.name]
     assert len(inside) == 2 and all(r.compiled and r.summary.kernels for r in inside)
+
+
+@pytest.mark.skipif("switch" not in FUNCTIONS, reason="PyTorch has no such operator before 2.14")
+def test_the_branches_of_a_switch_are_compiled():
+    function, (arguments, *_), _ = FUNCTIONS["switch"]
+    inside = [r for r in check(function, arguments) if "branch" in r.name]
+    assert len(inside) == 6 and all(r.compiled for r in inside)
 
 
 @pytest.mark.parametrize("name", ["foreach_map", "an operator that is given an object"])

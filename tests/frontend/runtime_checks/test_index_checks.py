@@ -91,10 +91,21 @@ def test_more_places_than_elements():
         call(x, ~mask | mask, source)
 
 
-def test_the_body_of_a_conditional():
-    def f(x, i):
-        return torch.cond(x.sum() > 0, lambda x, i: x[i] * 2, lambda x, i: x[i] * 3, (x, i))
+def in_cond(x, i):
+    return torch.cond(x.sum() > 0, lambda x, i: x[i] * 2, lambda x, i: x[i] * 3, (x, i))
 
+
+def in_switch(x, i):
+    from torch._higher_order_ops.switch import switch
+
+    return switch((x.sum() > 0).long(), (lambda x, i: x[i] * 3, lambda x, i: x[i] * 2), (x, i))
+
+
+SWITCHED = hasattr(torch.ops.higher_order, "switch")  # as of PyTorch 2.14
+
+
+@pytest.mark.parametrize("f", [in_cond, *([in_switch] if SWITCHED else [])])
+def test_the_body_of_a_conditional(f):
     call = torch.compile(f, backend="bascule", options={"on_error": "raise"})
     torch.testing.assert_close(call(ROW, T([1, 3])), f(ROW, T([1, 3])))
     with pytest.raises(IndexError, match=r"aten.index.Tensor: index 4 is out of bounds for dimension 0 with size 4"):
