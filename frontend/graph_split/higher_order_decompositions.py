@@ -24,7 +24,7 @@ from .listed_keys import ListedKeys
 
 BACKWARD = "flex_attention_backward"
 _DENSE = DispatchKey.CompositeExplicitAutograd
-DENSE = ("flex_attention", BACKWARD, "associative_scan")
+DENSE = ("flex_attention", BACKWARD, "flex_gemm", "associative_scan")
 
 
 def has_dense_form(node: Node) -> bool:

@@ -33,6 +33,12 @@ def switched(x, y, i):
     return switch(i, branches, (x, y)) + 1
 
 
+def multiplied(x, y, z):
+    from torch._higher_order_ops.flex_gemm import flex_gemm
+
+    return flex_gemm(torch.mm, (x, y), lambda product: (product * 0.5 + z).relu()) + 1
+
+
 def nested(x):
     def positive(x):
         return torch.cond(x.mean() > 1, lambda x: x * 2, lambda x: x.exp(), (x,))
@@ -130,6 +136,11 @@ FUNCTIONS = {
 
 
 if hasattr(torch.ops.higher_order, "switch"):  # as of PyTorch 2.14
+    FUNCTIONS["flex_gemm"] = (
+        multiplied,
+        [[torch.randn(n, 4), torch.randn(4, 5), torch.randn(5)] for n in (3, 6)],
+        "flex",
+    )
     FUNCTIONS["switch"] = (switched, [[leaf(3, 4), leaf(3, 4), torch.tensor(i)] for i in (0, 1, 2, 5, -1)], "switch")
 
 
