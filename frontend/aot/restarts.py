@@ -1,7 +1,7 @@
 """Traces that AOTAutograd gives up: numbers that a module holds were inputs, and what is computed with them takes no tensors (`eps` of a norm).
 
 Dynamo then traces again with these numbers as constants. That it will is known from the graph, so that the first trace need not be made again in
-another process. PyTorch's modules for this are private. Checked on torch 2.11, 2.13 and 2.14.
+another process. PyTorch's modules for this are private. Checked on torch 2.11 to 2.14.
 """
 
 from collections.abc import Callable, Iterator, Sequence

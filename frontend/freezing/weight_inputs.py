@@ -1,6 +1,6 @@
 """Weights as constants of a graph: which inputs are weights, and the graph that holds them.
 
-How Dynamo tells where an input comes from is private to PyTorch. Checked on torch 2.13.
+How Dynamo tells where an input comes from is private to PyTorch. Checked on torch 2.11 to 2.14.
 """
 
 import re

@@ -3,7 +3,7 @@
 Its node holds the operator, the tensors whose memory it writes (`_all_bases`), and for each mutated argument `x` which base it is a view of
 (`_x_base_index`) and how (`_x_alias`, or `_x_slice_*`, or `_x_size`, `_x_stride`, `_x_storage_offset`). Here the operator takes views of the
 bases and returns, after its results, the new contents of each mutated argument; these are then written into the bases.
-Checked on torch 2.13.
+Checked on torch 2.11 to 2.14.
 """
 
 from collections.abc import Mapping, Sequence

@@ -4,7 +4,7 @@ The token of an effect in such a graph is no result of its operator, so that PyT
 operator too: calls are lost, or the graph has inputs that nobody gives. Inside `body_effects` such calls are traced without tokens: the order
 of a graph's nodes is theirs, and an operator whose graphs have effects is kept as one that has effects itself.
 
-How tokens are threaded is private to PyTorch. Checked on torch 2.13.
+How tokens are threaded is private to PyTorch. Checked on torch 2.11 to 2.14.
 """
 
 from collections.abc import Callable

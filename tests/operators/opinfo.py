@@ -1,6 +1,6 @@
 """PyTorch's operator database, as a list of cases.
 
-The private module of PyTorch that holds it is named here and nowhere else. Checked on torch 2.11 and 2.13.
+The private module of PyTorch that holds it is named here and nowhere else. Checked on torch 2.11 to 2.14.
 `BASCULE_TEST_DEVICE=cuda` puts the inputs on another device.
 """
 

@@ -21,7 +21,7 @@ from bascule.frontend.importer.graph import import_graph
 from bascule.runtime.boxed import boxed
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.device_mesh import init_device_mesh
-from torch.testing._internal.distributed.fake_pg import FakeStore  # Checked on torch 2.13.
+from torch.testing._internal.distributed.fake_pg import FakeStore  # Checked on torch 2.11 to 2.14.
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
