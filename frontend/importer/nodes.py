@@ -219,8 +219,8 @@ class NodeImporter(base.GraphNodeImporter):
     # Arguments
 
     def value_of(self, node: Node) -> ir.Value:
-        """The tensor that `node` computes."""
-        found = self.structures[node]
+        """The tensor that `node` stands for. Raises `UnsupportedError` for an object, given or made."""
+        found = self.structures.get(node)
         if not isinstance(found, ir.Value):
             raise UnsupportedError(f"{node} is not a tensor")
         return found
