@@ -6,7 +6,9 @@ A graph is cut at such a node: it runs by itself, between the compiled parts bef
 from collections.abc import Mapping
 from operator import getitem
 from types import MappingProxyType
+from typing import Any
 
+import torch
 from bascule.dialect.errors import UnsupportedError
 from torch.fx import Graph, Node
 
@@ -33,6 +35,7 @@ _OTHERS = {
     "triton_kernel_wrapper_functional": "a Triton kernel of the user's",
 }
 _ORDER = "the graph is cut, and the order of effects goes through all of it"
+_OBJECT = "an object, which is no tensor or number"
 _SIZES = "sizes and numbers that it makes are only known when it has run"
 
 
@@ -57,10 +60,10 @@ def known_cuts(graph: Graph, apart: Mapping[Node, str] = MappingProxyType({})) -
             found[node] = _WRITING_BODIES
         elif node.target is with_effects and isinstance(called_by(node), HigherOrderOperator):
             found[node] = _OTHERS.get(called_by(node).name(), _BODIES)
-        elif node.target in TOKENS or node.target is with_effects:
-            tokens[node] = _ORDER
         elif node.target is not getitem and (reason := _not_taken(node)) is not None:
             found[node] = reason
+        elif node.target in TOKENS or node.target is with_effects:
+            tokens[node] = _ORDER
     kept = any(_is_token(x) for x in graph.output_node().all_input_nodes)
     return {**found, **tokens} if found or kept else {}
 
@@ -73,9 +76,16 @@ def _is_token(node: Node) -> bool:
 
 
 def _not_taken(node: Node) -> str | None:
-    """Why no compiled part can have `node`, because of a tensor that it takes or makes; None if one may."""
-    reasons = (refusal(x) for near in (node, *node.all_input_nodes) for x in tree_leaves(near.meta.get("val")))
+    """Why no compiled part can have `node`, because of a tensor or an object that it takes or makes; None if one may."""
+    reasons = (
+        refusal(x) or _of_object(x) for near in (node, *node.all_input_nodes) for x in tree_leaves(near.meta.get("val"))
+    )
     return next(filter(None, reasons), None)
+
+
+def _of_object(x: Any) -> str | None:
+    """Why `x`, a value of a node, is none that the IR has; None for a tensor, a number, or nothing."""
+    return None if x is None or isinstance(x, torch.Tensor | complex | str) or is_number(x) else _OBJECT
 
 
 def refused(graph: Graph, error: UnsupportedError) -> list[Node]:

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch._library import opaque_object
+from torch._library.effects import EffectType
 
 from bascule.reporting.counters import counters
 from tests.frontend.against_eager import check, cut_at, leaf
@@ -80,3 +81,40 @@ def test_one_graph_for_all_objects():
     for factor in (2.0, 5.0):
         torch.testing.assert_close(compiled(Scale(factor)), x.sin() * factor + 1)
     assert counters()["graphs"] == {"compiled": 2}  # before the operator and after it
+
+
+@torch.library.custom_op("given_objects::counted", mutates_args={"x"})
+def counted(by: Scale, x: torch.Tensor) -> torch.Tensor:
+    by.factor += 1
+    x.mul_(by.factor)
+    return x * 2
+
+
+counted.register_fake(lambda by, x: torch.empty_like(x))
+
+
+def written(by, x):
+    y = x.sin()
+    return counted(by, y[1:]) + y[:-1]
+
+
+@torch.library.custom_op("given_objects::numbered", mutates_args=())
+def numbered(by: Scale, x: torch.Tensor) -> torch.Tensor:
+    by.factor += 1
+    return x * by.factor
+
+
+numbered.register_fake(lambda by, x: torch.empty_like(x))
+numbered.register_effect(EffectType.ORDERED)
+
+
+def in_order(by, x):
+    return numbered(by, x) * 3 + numbered(by, x * 2)
+
+
+@pytest.mark.parametrize("function", [written, in_order])
+def test_operators_that_write_or_have_effects(function):
+    mine, theirs, x = Scale(2.0), Scale(2.0), torch.randn(4, 3)
+    compiled = torch.compile(function, backend="bascule", options={"on_error": "raise"})
+    torch.testing.assert_close(compiled(mine, x), function(theirs, x))
+    assert mine.factor == theirs.factor
