@@ -25,14 +25,16 @@ def last(batch, channels, *image, dtype):
     return torch.empty(batch, *image, channels, dtype=dtype, device="cuda").permute(0, 3, 1, 2)
 
 
-def windows(case, computes, dtype):
-    """(stages, points of a program, threads of it) of each kernel that sums over windows; `computes`: "forward", or whose gradient."""
+def windows(case, computes, dtype, scaled=False):
+    """(stages, points of a program, threads of it) of each kernel that sums over windows; `computes`: "forward", or whose gradient; `scaled`:
+    the image is computed."""
     (batch, channels, *image), window, stride, padding = CASES[case]
 
     def forward(x, weight, gradient):
         return F.conv2d(x, weight, None, stride, padding, groups=channels)
 
-    def backward(x, weight, gradient):
+    def backward(x, weight, gradient, *scale):
+        x = x * scale[0] if scale else x
         mask = [computes == "image", computes == "weight", False]
         sizes = [stride] * 2, [padding] * 2, [1, 1]
         found = torch.ops.aten.convolution_backward(gradient, x, weight, None, *sizes, False, [0, 0], channels, mask)
@@ -42,7 +44,8 @@ def windows(case, computes, dtype):
         smaller = [(size + 2 * padding - window) // stride + 1 for size in image]
         x, gradient = (last(batch, channels, *size, dtype=dtype) for size in (image, smaller))
         weight = torch.empty(channels, 1, window, window, dtype=dtype, device="cuda")
-        text = run(forward if computes == "forward" else backward, [x, weight, gradient])
+        scale = [torch.empty(1, channels, 1, 1, dtype=dtype, device="cuda")] if scaled else []
+        text = run(forward if computes == "forward" else backward, [x, weight, gradient, *scale])
     found = []
     for schedule in re.findall(r'kind = "window".*?warps = \d+', text):
         (stages,), (warps,) = (map(int, re.findall(rf"{name} = (\d+)", schedule)) for name in ("stages", "warps"))
@@ -59,14 +62,16 @@ def test_forwards_and_gradients_of_images_copy_nothing_ahead(case, computes):
     assert all(stages == 1 for stages, _, _ in windows(case, computes, HALF))
 
 
+@pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("dtype", [HALF, torch.float32], ids=str)
 @pytest.mark.parametrize("case", ["3 x 3", "3 x 3, every other place"])
-def test_gradients_of_weights_with_few_terms_copy_ahead(case, dtype):
-    assert [stages for stages, _, _ in windows(case, "weight", dtype)] == [3]
+def test_gradients_of_weights_with_few_terms_copy_ahead(case, dtype, scaled):
+    assert [stages for stages, _, _ in windows(case, "weight", dtype, scaled)] == [3]
 
 
+@pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("dtype", [HALF, torch.float32], ids=str)
 @pytest.mark.parametrize("case", ["5 x 5", "7 x 7"])
-def test_gradients_of_other_weights_have_loads_of_four_bytes(case, dtype):
-    ((stages, points, threads),) = windows(case, "weight", dtype)
+def test_gradients_of_other_weights_have_loads_of_four_bytes(case, dtype, scaled):
+    ((stages, points, threads),) = windows(case, "weight", dtype, scaled)
     assert stages == 1 and points * dtype.itemsize == 4 * threads

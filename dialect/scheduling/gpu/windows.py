@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import product
 from math import inf, prod
 
+from ...analysis.bodies.body_summary import Access
 from ...analysis.bodies.body_tree import Node
 from ...analysis.bodies.costs import magnitude
 from ...analysis.bodies.nested_loops import iterations
@@ -46,7 +47,7 @@ def windows(domain: Domain) -> DomainPlan | None:
     if _sums_places(domain, places):
         if each * width == VECTOR and _waits(domain, places):
             plan = _long(domain, order, each, None)
-            if (AHEAD - 1) * _elements(domain) * prod(plan.tile) * width <= domain.machine.shared // 2:
+            if (AHEAD - 1) * _elements(domain, places) * prod(plan.tile) * width <= domain.machine.shared // 2:
                 return replace(plan, stages=AHEAD)
         each = min(each, max(1, NARROW // width))
     lengths = [iterations(loop.sizes) for loop in domain.inner]
@@ -167,25 +168,32 @@ def _most(programs: int, fit: int, machine: CudaMachine) -> int:
 def _sums_places(domain: Domain, places: Sequence[int]) -> bool:
     """Whether sums are of products of two tensors, each of which neighbouring places read at neighbouring elements: a weight's gradient. Of an
     image's all places read the same weights, or those that a remainder says."""
-    read = [access for access in domain.accesses if len(access.loops) > 1 and not access.stores]
-    along = [[index for n in places if (index := domain.indices[n]) in a.form.steps] for a in read]
-    linear = all(steps and not a.form.opaque & set(steps) for a, steps in zip(read, along))
-    return linear and len({access.buffer for access in read}) > 1
+    walked = _walked(domain, places)
+    along = [[index for n in places if (index := domain.indices[n]) in a.form.steps] for a in walked]
+    linear = all(steps and not a.form.opaque & set(steps) for a, steps in zip(walked, along))
+    return linear and len({access.buffer for access in walked}) > 1
 
 
 def _waits(domain: Domain, places: Sequence[int]) -> bool:
     """Whether such sums wait for memory, more than copies ahead cost: they walk many steps with few terms, a product each, for each element."""
     least = min((iterations(loop.sizes) or LARGE for loop in domain.inner), default=0)
-    terms = sum(len(access.loops) > 1 and not access.stores for access in domain.accesses) / 2
-    return least >= AHEAD and _beside(domain, places) is not None and terms <= FEW_TERMS * _elements(domain)
+    terms = len(_walked(domain, places)) / 2
+    return least >= AHEAD and _beside(domain, places) is not None and terms <= FEW_TERMS * _elements(domain, places)
 
 
-def _elements(domain: Domain) -> int:
+def _elements(domain: Domain, places: Sequence[int]) -> int:
     """Elements that a step of all sums reads: they walk together, at the same places of their loops."""
     walk = {index: -1 - place for loop in domain.inner for place, index in enumerate(loop.indices)}
+    walked = _walked(domain, places)
+    steps = [frozenset((walk.get(index, index), str(step)) for index, step in a.form.steps.items()) for a in walked]
+    return len({(a.buffer, str(a.form.start), each) for a, each in zip(walked, steps)})
+
+
+def _walked(domain: Domain, places: Sequence[int]) -> list[Access]:
+    """The reads of sums, without factors of a channel, which are the same for all of them."""
+    others = {domain.indices[n] for n in places} | {index for loop in domain.inner for index in loop.indices}
     read = [access for access in domain.accesses if len(access.loops) > 1 and not access.stores]
-    steps = [frozenset((walk.get(index, index), str(step)) for index, step in a.form.steps.items()) for a in read]
-    return len({(a.buffer, str(a.form.start), each) for a, each in zip(read, steps)})
+    return [access for access in read if any(map(access.form.varies, others))]
 
 
 def _beside(domain: Domain, places: Sequence[int]) -> int | None:
