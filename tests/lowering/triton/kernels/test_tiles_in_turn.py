@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from bascule.dialect.scheduling.gpu import contractions
 from bascule.lowering.triton import compile_kernel
 from bascule.lowering.triton.compile import ptxas
 from bascule.lowering.triton.interpreter import plans
@@ -93,12 +94,13 @@ CODE = {
 }
 
 
-HALVES = ("layer, silu", "a batch, bias")  # of a tile, for two programs of a multiprocessor
-
-
+@pytest.mark.parametrize("programs", [1, 2])
 @pytest.mark.parametrize("name", CODE)
-def test_machine_code(name, kernels):
-    """Pieces of the next tile are under way while one is stored, sums stay in registers, and no product waits for another."""
+def test_machine_code(name, programs, kernels, monkeypatch):
+    """Pieces of the next tile are under way while one is stored, sums stay in registers, and no product waits for another: in a program of a
+    multiprocessor, as of many steps, or in two, each with half of a tile."""
+    if programs == 1:
+        monkeypatch.setattr(contractions, "STEPS", 0)
     function, sizes = CODE[name]
     offsets = [grouped.offsets(*range(256, 2049, 256))] if "groups" in name else []
     module = grouped if offsets else dense
@@ -107,8 +109,7 @@ def test_machine_code(name, kernels):
     code = compile_kernel(kernels[-1], 90)
     told = ptxas.log(code.asm["ptx"], 90)
     assert " 0 bytes spill stores" in told and "serialized" not in told
-    programs = max(1, kernels[-1].resident)
-    assert programs == (2 if name in HALVES else 1)
+    assert programs == max(1, kernels[-1].resident)
     assert programs * (code.metadata.shared + (1 << 10)) <= 228 << 10 and code.asm["ttgir"].count(
         "ttng.warp_group_dot "
     ) == 1 + ("joined" in name)
