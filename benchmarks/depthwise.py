@@ -62,25 +62,18 @@ def of_cuts(sizes: tuple[int, ...], dtype: torch.dtype, scratch: Tensor) -> list
         mask = [False, True, False]
         return torch.ops.aten.convolution_backward(seed, x, weight, None, *sides, False, [0, 0], c, mask)[1]
 
-    want, told = (
-        gradient(x.float(), weight.float(), seed.float()),
-        {"sizes": " x ".join(map(str, sizes[:4])), "window": k},
-    )
+    want = gradient(x.float(), weight.float(), seed.float()).double()
+    told = {"sizes": " x ".join(map(str, sizes[:4])), "window": k, "stride": stride, "dtype": str(dtype)[6:]}
     rows, cuts = list[dict](), list[Any]([None])
     while len(rows) < len(cuts):
         torch._dynamo.reset()
         with patch.object(split_reductions._Graph, "_balanced", _cut_as(len(rows), cuts)):
             compiled = torch.compile(gradient, backend="bascule", dynamic=False, options={"on_error": "raise"})
-            _check(compiled(x, weight, seed), want.double())
+            _check(compiled(x, weight, seed), want)
         taken, chosen = cuts[len(rows)]
-        row = {
-            "chunks": prod(taken.outer),
-            "places": prod(taken.inner),
-            "ms": gpu_ms(partial(compiled, x, weight, seed), scratch),
-        }
-        rows.append(
-            told | {"stride": stride, "dtype": str(dtype)[6:]} | row | {"chosen": "yes" if taken == chosen else ""}
-        )
+        row = {"chunks": prod(taken.outer), "places": prod(taken.inner)}
+        row |= {"ms": gpu_ms(partial(compiled, x, weight, seed), scratch), "chosen": "yes" if taken == chosen else ""}
+        rows.append(told | row)
     return rows
 
 
@@ -89,10 +82,8 @@ def _cut_as(number: int, cuts: list) -> Callable:
     model = split_reductions._Graph._balanced
 
     def taken(self: Any, window: Any, member: Any, ranges: Sequence[int], pieces: int) -> Any:
-        wanted = range(max(2, pieces // split_reductions.NEAR), split_reductions.NEAR * pieces + 1)
-        found = [each for n in wanted if (each := split_reductions.cut(ranges, n, fills=0)) is not None]
         chosen = model(self, window, member, ranges, pieces)
-        cuts[:] = [(each, chosen) for each in dict.fromkeys(found)]
+        cuts[:] = [(each, chosen) for each in split_reductions.cuts_near(ranges, pieces)]
         return cuts[number][0]
 
     return taken

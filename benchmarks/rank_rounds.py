@@ -5,12 +5,10 @@ a model of its own in memory; all are compiled before the first round, and a com
     torchrun --nproc-per-node=2 -m benchmarks.rank_rounds --tiny --device cpu     # a check that all runs, by gloo
 """
 
-import argparse
 import gc
 import os
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +20,7 @@ from torch.distributed.device_mesh import init_device_mesh
 
 from . import measure
 from .rank_models import MODELS, SIZES, TINY, WAYS, Size
-from .ranks import batch, compiled, one_step, settings, start_group
+from .ranks import batch, compiled, one_step, parser_of, settings, start_group, timed
 
 COMPILERS = ("inductor_overlap", "bascule")
 WARM = 6  # steps of each before the rounds, the first of which compiles
@@ -69,31 +67,17 @@ def _made(model: str, size: Size, way: str, compiler: str, device: str) -> Step:
 
 def _times(step: Step, steps: int, device: str) -> list[float]:
     """Milliseconds of steps one by one, each of the rank that takes longest."""
-    synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None
     dist.barrier()
     step()  # after another's, whose memory and caches it finds
-    times = []
-    for _ in range(steps):
-        synchronize()
-        began = time.perf_counter()
-        step()
-        synchronize()
-        times.append(1e3 * (time.perf_counter() - began))
-    most = torch.tensor(times, dtype=torch.float64, device=device)
+    most = torch.tensor([1e3 * seconds for seconds in timed(step, steps, device)], dtype=torch.float64, device=device)
     dist.all_reduce(most, dist.ReduceOp.MAX)
     return most.tolist()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--ways", default=",".join(WAYS))
-    parser.add_argument("--compilers", default=",".join(COMPILERS), help="the last is what others are compared with")
+    parser = parser_of(__doc__, COMPILERS)  # the last is what others are compared with
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--steps", type=int, default=8, help="of a round, of each compiler")
-    parser.add_argument("--tiny", action="store_true", help="models of two small layers")
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--json", help="a file for the result, which rank 0 writes")
     arguments = parser.parse_args()
     start_group(arguments.device)
     rows, compilers = list[dict](), arguments.compilers.split(",")

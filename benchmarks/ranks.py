@@ -12,7 +12,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -42,17 +42,11 @@ TOLERANCE = {torch.bfloat16: 2e-2, torch.float32: 1e-4}  # of a loss, relative
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--ways", default=",".join(WAYS))
-    parser.add_argument("--compilers", default=",".join(COMPILERS))
+    parser = parser_of(__doc__, COMPILERS)
     parser.add_argument(
         "--uneven", help="compilers that take steps of other sizes too, after those that are timed; all, unless given"
     )
     parser.add_argument("--steps", type=int, default=20, help="that are measured")
-    parser.add_argument("--tiny", action="store_true", help="models of two small layers")
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--json", help="a file for the result, which rank 0 writes")
     arguments = parser.parse_args()
     rank = int(os.environ["RANK"])
     start_group(arguments.device)
@@ -75,6 +69,18 @@ def main() -> None:
     if rank == 0:
         _print(rows, compilers)
     dist.destroy_process_group()
+
+
+def parser_of(description: str | None, compilers: Sequence[str]) -> argparse.ArgumentParser:
+    """Of the models, the ways, the compilers, and where they run."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--compilers", default=",".join(compilers))
+    parser.add_argument("--tiny", action="store_true", help="models of two small layers")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--json", help="a file for the result, which rank 0 writes")
+    return parser
 
 
 def start_group(device: str) -> None:
@@ -196,23 +202,29 @@ def batch(size: Size, way: str, device: str, number: int) -> torch.Tensor:
 def _times(step: Callable, ids: torch.Tensor, steps: int, device: str) -> dict[str, Any]:
     for _ in range(3):
         step(ids, read=False)
-    synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None
-    synchronize()
     if device == "cuda":
+        torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
     dist.barrier()
-    times = []
-    for _ in range(steps):
-        synchronize()
-        began = time.perf_counter()
-        step(ids, read=False)
-        synchronize()
-        times.append(time.perf_counter() - began)
+    times = timed(lambda: step(ids, read=False), steps, device)
     told: dict[str, Any] = {"step_ms": 1e3 * _most(statistics.median(times), device)}
     if device == "cuda":
         told["peak_mb"] = _most(torch.cuda.max_memory_allocated() / 1e6, device)
         told |= _communication(step, ids)
     return told
+
+
+def timed(step: Callable[[], Any], steps: int, device: str) -> list[float]:
+    """Seconds of steps one by one on this rank."""
+    synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None
+    times = []
+    for _ in range(steps):
+        synchronize()
+        began = time.perf_counter()
+        step()
+        synchronize()
+        times.append(time.perf_counter() - began)
+    return times
 
 
 def _communication(step: Callable, ids: torch.Tensor) -> dict[str, Any]:

@@ -288,8 +288,7 @@ class _Graph(GraphWalk):
             return None
         from ...scheduling.gpu.windows import walking_time
 
-        wanted = range(max(2, pieces // NEAR), NEAR * pieces + 1)
-        cuts = list(dict.fromkeys(found for n in wanted if (found := cut(ranges, n, fills=0)) is not None))
+        cuts = cuts_near(ranges, pieces)
         times = [walking_time(window, member.body.points, width, (prod(c.outer), c.inner), gpu) for c in cuts]
         least = min(times, default=inf)
         return next((c for c, time in zip(cuts, times) if time <= ABOUT * least < inf), None)
@@ -364,6 +363,12 @@ class _Graph(GraphWalk):
                     found.add(reader.number)
                     todo.append(reader)
         return found
+
+
+def cuts_near(ranges: Sequence[int], pieces: int) -> list[Chunks]:
+    """The ways to cut a sum over windows into `NEAR` times as few to as many pieces, the coarsest first."""
+    wanted = range(max(2, pieces // NEAR), NEAR * pieces + 1)
+    return list(dict.fromkeys(found for n in wanted if (found := cut(ranges, n, fills=0)) is not None))
 
 
 def _joined(member: Member, wide: list[ir.Value], alike: dict[tuple, set[ir.Value]]) -> set[ir.Value]:

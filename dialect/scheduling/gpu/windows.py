@@ -46,14 +46,14 @@ def windows(domain: Domain) -> DomainPlan | None:
     places = [n for n in range(len(domain.indices)) if n not in domain.runs(order)[-1]]
     if _sums_places(domain, places):
         if each * width == VECTOR and _waits(domain, places):
-            plan = _long(domain, order, each, None)
+            plan = _long(domain, order, each, each)
             if (AHEAD - 1) * _elements(domain, places) * prod(plan.tile) * width <= domain.machine.shared // 2:
                 return replace(plan, stages=AHEAD)
         each = min(each, max(1, NARROW // width))
     lengths = [iterations(loop.sizes) for loop in domain.inner]
     if all(length is not None and length <= SHORT for length in lengths):
         return _short(domain, "window", order, each)
-    return _long(domain, order, each, width)
+    return _long(domain, order, each, LEAST // width)
 
 
 def apart(domain: Domain, kind: str, order: Sequence[int]) -> DomainPlan | None:
@@ -78,10 +78,10 @@ def _short(domain: Domain, kind: str, order: Sequence[int], each: int) -> Domain
     return _plan(domain, kind, [*axes, (lanes, wide)], max(WARP, high * wide // each))
 
 
-def _long(domain: Domain, order: Sequence[int], each: int, width: int | None) -> DomainPlan:
+def _long(domain: Domain, order: Sequence[int], each: int, least: int) -> DomainPlan:
     """Of sums over many places: neighbours along an index whose windows overlap too are one program's, which reads what they share once from
-    memory; threads share a sum only if there are fewer than a warp. Elsewhere all that a thread has no lane for are steps of the sum. Numbers of
-    `width` bytes are read in smaller parts, if any, where threads would be too few."""
+    memory, and of whose threads each has `each` points along the lanes, down to `least` where threads would be too few; threads share a sum only
+    if there are fewer than a warp. Elsewhere all that a thread has no lane for are steps of the sum."""
     lanes = domain.runs(order)[-1]
     places = [n for n in range(len(domain.indices)) if n not in lanes]
     wide = max(each, _wide(domain.run_size(lanes), THREADS))
@@ -90,10 +90,9 @@ def _long(domain: Domain, order: Sequence[int], each: int, width: int | None) ->
     if beside is None or tile == 1:
         step = max(1, THREADS * each // wide)
         return _plan(domain, "window", [*([(places, 1)] if places else []), (lanes, wide)], THREADS, step)
-    if width is not None:
-        each = _enough(
-            domain.machine, prod(map(domain.run_size, ([n] for n in range(len(domain.indices))))), each, width
-        )
+    points = prod(domain.run_size([n]) for n in places) * domain.run_size(lanes)
+    while each > least and points < each * WARPS * WARP * domain.machine.sm_count:
+        each //= 2
     wide = _beside_each_other(wide, tile, each)
     step = max(1, WARP * each // (tile * wide))
     others = [n for n in places if n != beside]
@@ -105,13 +104,6 @@ def _long(domain: Domain, order: Sequence[int], each: int, width: int | None) ->
 def _each(sums: int, width: int) -> int:
     """Neighbours along the lanes that a thread has, of numbers of `width` bytes, with so many sums each."""
     return max(1, min(VECTOR // width, power_of_two(SUMS // sums + 1) // 2))
-
-
-def _enough(machine: CudaMachine, points: int, each: int, width: int) -> int:
-    """Points that a thread has, `each` at most: fewer where those of all threads are too few."""
-    while each > LEAST // width and points < each * WARPS * WARP * machine.sm_count:
-        each //= 2
-    return each
 
 
 def _beside_each_other(wide: int, tile: int, each: int) -> int:
