@@ -9,7 +9,7 @@ from ..ir.types import byte_width
 from ..machines.measures import measures
 from ..mlir import ir
 from .calls import Start
-from .simulation import Filling, Times
+from .simulation import Filling, Slowed, Times
 
 SYMBOL = 64  # the size assumed of a symbol
 PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "mkldnn._linear_pointwise")
@@ -45,10 +45,10 @@ class CallCosts:
         if tensors and (operations := _operations(operator, [sizes for sizes, _ in tensors])):
             computed = operations / self.machine["product_rate" if tensors[0][1] <= 2 else "product_rate_f32"]
         filling = self._filling(operator, [sizes for sizes, _ in tensors], computed) if computed > moved else None
-        return self.launch + max(moved, computed), filling
+        return self.launch + (filling.counter if filling else 0.0) + max(moved, computed), filling
 
     def _filling(self, operator: str, shapes: list[list[int]], seconds: float) -> Filling:
-        """Blocks are a tile of the result each, of an attention some rows of a head, and all take as long."""
+        """Blocks are a tile of the result each, of an attention some rows of a head, and all take as long. Those of many turns are counted."""
         if ATTENTION in operator:
             *heads, rows, _ = shapes[1 if "backward" in operator else 0]
             blocks = prod(heads) * ceil(rows / self.machine["attention_rows"])
@@ -60,7 +60,8 @@ class CallCosts:
         turns = ceil(blocks / at_once)
         left = turns * at_once - blocks
         rest = seconds / turns if left else 0.0
-        return Filling(seconds - rest, left, rest)
+        counter = self.machine["tile_counter"] if turns > self.machine["turns_without_counter"] else 0.0
+        return Filling(seconds - rest, left, rest, counter)
 
 
 class Costs(CallCosts):
@@ -70,7 +71,7 @@ class Costs(CallCosts):
         super().__init__(machine)
         known: Mapping[str, Any] = {name: measure.value for name, measure in measures(links).items()}
         self.latency, self.all_reduce = known["latency"], known["all_reduce"]
-        self.beside, self.blocks = known["beside"], known["blocks"]
+        self.beside, self.memory, self.blocks = known["beside"], Slowed(*known["beside_memory"]), known["blocks"]
         self.rates = {int(size): rate for size, rate in known["bandwidth"].items()}
         if bandwidth:
             self.rates = {0: bandwidth}
@@ -90,8 +91,9 @@ class Costs(CallCosts):
     def times(self, ops: Sequence[float], alone: dict[int, float], filling: Mapping[int, Filling]) -> Times:
         """For the simulator: of ops, collectives `alone` on the links, and products among the ops."""
         machine = self.machine
-        how = {"launch": self.launch, "event": machine["event"]}
-        return Times(ops, alone, self.beside, filling, **how, blocks=self.blocks, multiprocessors=machine["sm_count"])
+        how = {name: machine[name] for name in ("gap", "copy_gap", "event")}
+        known = {"blocks": self.blocks, "multiprocessors": machine["sm_count"], "memory": self.memory}
+        return Times(ops, alone, self.beside, filling, **how, **known)
 
 
 def _sizes(type_: ir.ShapedType, symbol: int) -> list[int]:

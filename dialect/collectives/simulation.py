@@ -2,12 +2,14 @@
 
 A GPU begins the blocks of a kernel when all those of the kernel before have begun. So a collective that is launched with a product, or ready
 while one runs, begins when the product's last blocks have, and most run on after the product, while nothing computes until the next op begins.
+But where a product's blocks take tiles by a counter, the counter is set first, and a collective that is ready begins in that time.
 Before a collective a copy may run on a stream of its own, beside all else.
 """
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from .calls import Collectives
 
@@ -17,33 +19,43 @@ LEAST = 1e-12  # s, which no sum of roundings reaches
 @dataclass(frozen=True)
 class Filling:
     """Of a product, which has all multiprocessors: the `seconds` until the last of its blocks begins, how many are `left` then, and for how long
-    (`rest`)."""
+    (`rest`). `counter`: those before it, in which its counter of tiles is set and nothing computes, if it has one."""
 
     seconds: float
     left: int
     rest: float = 0.0
+    counter: float = 0.0
+
+
+class Slowed(NamedTuple):
+    """How many times as long each takes beside the other."""
+
+    collective: float
+    op: float
 
 
 @dataclass(frozen=True)
 class Times:
     """Seconds: of each op that computes, by number (0 for others), and of each collective, alone, by the number of its start. `beside`: how
-    many times as long a collective takes while something computes. `filling`: by number of an op. `launch`: those of each op before it computes.
-    `event`: those of each event that the stream which computes records or waits for, before its next op computes. A collective needs `blocks`
-    of the `multiprocessors`. `copies`: of the copy before a collective, by the number of its start. `moves`: the ops that only copy within the
-    memory, which a profiler shows as such, and not as kernels. `host`: when the host launches an op or begins a collective, by number; of others
-    it is ahead."""
+    many times as long a collective takes while something computes; `memory`: beside an op that is no product, if that is different. `filling`:
+    by number of an op. `gap`: those of each op before it computes, `copy_gap` where it is one of `moves`. `event`: those of each event that the
+    stream which computes records or waits for, before its next op computes. A collective needs `blocks` of the `multiprocessors`. `copies`: of
+    the copy before a collective, by the number of its start. `moves`: the ops that only copy within the memory, which a profiler shows as such,
+    and not as kernels. `host`: when the host launches an op or begins a collective, by number; of others it is ahead."""
 
     ops: Sequence[float]
     collectives: dict[int, float]
     beside: float = 1.0
     filling: Mapping[int, Filling] = field(default_factory=dict)
-    launch: float = 0.0
+    gap: float = 0.0
+    copy_gap: float = 0.0
     event: float = 0.0
     blocks: int = 0
     multiprocessors: int = 1
     copies: Mapping[int, float] = field(default_factory=dict)
     moves: Collection[int] = ()
     host: Mapping[int, float] = field(default_factory=dict)
+    memory: Slowed | None = None
 
     def overlapped(self) -> dict[int, float]:
         """Of each collective from its first block to its last, beside what computes: a product of the mean, where there are any."""
@@ -90,14 +102,17 @@ def predict(order: Iterable[int], found: Collectives, times: Times) -> Predictio
             events += 1
         elif times.ops[number]:
             told.late += links.idle(launched)
-            launch = min(times.launch, times.ops[number])
-            between = launch + events * times.event
-            told.between += links.go_on(between)
+            gap = min(times.copy_gap if number in times.moves else times.gap, times.ops[number])
+            told.between += links.go_on(gap + events * times.event)
+            filling = times.filling.get(number)
+            if filling and filling.counter:
+                gap += filling.counter
+                told.between += links.go_on(filling.counter, begins=True)
             before = links.busy
-            computing = links.run(times.ops[number] - launch, times.filling.get(number))
+            computing = links.run(times.ops[number] - gap, filling)
             if number in times.moves:
                 told.beside_moves += links.busy - before
-            told.compute += launch + computing
+            told.compute += gap + computing
             events = 0
     told.step = links.now
     told.communication = links.busy + sum(each.needed for each in links.begun)
@@ -121,13 +136,16 @@ class _Links:
 
     def __init__(self, times: Times):
         self.begun: deque[_Begun] = deque()
-        self.beside, self.blocks, self.busy, self.now = times.beside, times.blocks, 0.0, 0.0
-        self.slower = times.multiprocessors / (times.multiprocessors - times.blocks)
+        self.blocks, self.busy, self.now = times.blocks, 0.0, 0.0
+        self.product = Slowed(times.beside, times.multiprocessors / (times.multiprocessors - times.blocks))
+        self.memory = times.memory or Slowed(times.beside, 1.0)
 
     def run(self, seconds: float, filling: Filling | None) -> float:
         """While something computes that takes so long alone. Gives the seconds that it takes: a product has what a collective leaves it."""
         left, start = seconds, self.now
-        slower = self.slower if filling and self.begun and self.begun[0].runs else 1.0
+        beside, slower = self.product if filling else self.memory
+        if filling and not (self.begun and self.begun[0].runs):
+            slower = 1.0
         while left > LEAST and self.begun:
             first = self.begun[0]
             if not first.runs and (waited := self._before(first)) > LEAST:
@@ -137,7 +155,7 @@ class _Links:
                 continue
             if first.runs or filling is None:
                 first.runs = True
-                spent = self._pass(left * slower, self.beside)
+                spent = self._pass(left * slower, beside)
             else:
                 slower, first.runs = 1.0, True
                 waited = min(left, max(0.0, filling.seconds - (seconds - left)))
@@ -159,8 +177,11 @@ class _Links:
         for each in self.begun:
             each.copy = max(0.0, each.copy - max(0.0, seconds - max(0.0, each.launched - self.now)))
 
-    def go_on(self, seconds: float) -> float:
-        """Between two ops: what runs goes on, what is begun waits for the next op's launch. Gives the seconds in which one runs."""
+    def go_on(self, seconds: float, begins: bool = False) -> float:
+        """Between two ops: what runs goes on, what is begun waits for the next op's launch, unless it `begins` before. Gives the seconds in
+        which one runs."""
+        if begins and self.begun and self._before(self.begun[0]) <= LEAST:
+            self.begun[0].runs = True
         passed = self._pass(seconds, 1.0) if self.begun and self.begun[0].runs else 0.0
         self.now += seconds
         return passed

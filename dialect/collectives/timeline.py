@@ -5,7 +5,7 @@ the way, unless it says when it does. Collectives of one group run in the order 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 from ..mlir import ir
@@ -146,7 +146,7 @@ def plain(call: Call) -> tuple[Any, ...]:
     if isinstance(call, Wait):
         return (WAITS, call.number)
     filling = call.filling
-    return (call.seconds,) if filling is None else (call.seconds, filling.seconds, filling.left, filling.rest)
+    return (call.seconds,) if filling is None else (call.seconds, *astuple(filling))
 
 
 def call_of(told: Sequence[Any]) -> Call:
