@@ -70,7 +70,7 @@ class Costs(CallCosts):
     def __init__(self, machine: str, links: str, bandwidth: float | None = None):
         super().__init__(machine)
         known: Mapping[str, Any] = {name: measure.value for name, measure in measures(links).items()}
-        self.latency, self.all_reduce = known["latency"], known["all_reduce"]
+        self.latency, self.passes = known["latency"], known["passes"]
         self.beside, self.memory, self.blocks = known["beside"], Slowed(*known["beside_memory"]), known["blocks"]
         self.rates = {int(size): rate for size, rate in known["bandwidth"].items()}
         if bandwidth:
@@ -81,8 +81,7 @@ class Costs(CallCosts):
         bytes_ = start.bytes or 0
         others = 1.0 if start.ranks is None else 1 - 1 / start.ranks
         rate = self.rates[max(size for size in self.rates if size <= bytes_)]
-        times = self.all_reduce if start.name == "all_reduce" else 1
-        return self.latency + times * others * bytes_ / rate
+        return self.latency + self.passes.get(start.name, 1) * others * bytes_ / rate
 
     def copied(self, bytes_: float) -> float:
         """Of a kernel that reads so many bytes and writes them."""
