@@ -1,4 +1,4 @@
-"""Seconds that collectives take alone by their bytes, in calls in a row; `dialect/machines/nvlink.toml` has what steps have (`benchmarks.ranks`).
+"""Seconds that collectives take alone by their bytes, in calls in a row. `dialect/machines/nvlink.toml` has what they take in steps of training.
 
 torchrun --nproc-per-node=2 -m benchmarks.links --json links.json
 torchrun --nproc-per-node=2 -m benchmarks.links --device cpu --largest 65536     # a check that it runs, by gloo
