@@ -69,14 +69,14 @@ def compile_with_autograd(
         return flatten_graph_inputs(gm, example_inputs, lambda gm, inputs: compile_with_autograd(gm, inputs, *rest))
 
     given = with_drawn_numbers(gm)
-    context = context_for(example_inputs)
+    context, drawing = context_for(example_inputs), "philox" not in passes.settings
     compilers = _compilers(compiler, partition, passes, context, lookup is not None, leaning)
     # By which DDP's optimizer knows that the first call can be with fake tensors.
     counters["aot_autograd"]["total"] += 1
 
     def traced(begin: Begin) -> Callable[..., Any]:
         looked_up = None if lookup is None else AtMiss(lookup, begin)
-        with _traced_for(context, looked_up, leaning, backward_at_once) as found:
+        with _traced_for(context, looked_up, leaning, backward_at_once, drawing) as found:
             with restored(gm):
                 if lookup is None:
                     begin(decompositions)
@@ -120,16 +120,26 @@ def _compilers(
 
 @contextmanager
 def _traced_for(
-    context: TracingContext, lookup: Lookup | None, leaning: Internals, backward_at_once: bool
+    context: TracingContext, lookup: Lookup | None, leaning: Internals, backward_at_once: bool, drawing: bool
 ) -> Iterator[Made]:
-    """The state in which AOTAutograd traces a graph: with what is changed in PyTorch meanwhile. Gives what the trace comes to."""
+    """The state in which AOTAutograd traces a graph: with what is changed in PyTorch meanwhile. `drawing`: numbers are those that eager draws.
+    Gives what the trace comes to."""
     # Ordered side effects (as of a print) carry no token arguments into the graphs.
     settings = functorch_config.patch(
         unlift_effect_tokens=True,
         force_non_lazy_backward_lowering=backward_at_once or functorch_config.force_non_lazy_backward_lowering,
     )
-    with tracing(context), settings, _looked_up(lookup), making() as found, _patched(leaning):
+    draws = _draws_kept() if drawing else nullcontext()
+    with tracing(context), settings, draws, _looked_up(lookup), making() as found, _patched(leaning):
         yield found
+
+
+def _draws_kept() -> AbstractContextManager[None]:
+    """While anybody is inside, a node that draws from a generator stays in its graph though nothing uses what it draws: what eager draws after
+    it depends on it. PyTorch asks Inductor's setting of that."""
+    from bascule.compat.inductor.settings import config
+
+    return config.patch(fallback_random=True)
 
 
 def _looked_up(lookup: Lookup | None) -> AbstractContextManager[None]:

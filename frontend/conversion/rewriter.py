@@ -12,8 +12,9 @@ from bascule.dialect.ir.locations import source_of
 from bascule.dialect.ir.types import symbols_among
 from bascule.dialect.mlir import func, ir
 
+from ..fx.operator_effects import draws
 from .context import Asked, Conversion
-from .extern_calls import relaid
+from .extern_calls import overload, relaid
 from .fallback import fall_back
 from .refusals import refusal_of
 from .registry import LeftToAten, NoRule, load_rules
@@ -101,17 +102,22 @@ class _Function:
         self.symbols = [argument for argument in body.arguments if isinstance(argument.type, ir.IndexType)]
         return body
 
-    @staticmethod
-    def _live(ops: list[ir.Operation]) -> list[ir.Operation]:
+    def _live(self, ops: list[ir.Operation]) -> list[ir.Operation]:
         """The ops that the function's results and effects need, in order."""
         end = ops[0].block.operations if ops else []
         needed = set(end[len(end) - 1].operation.operands) if ops else set()
         live = []
         for op in reversed(ops):
-            if has_effect(op) or any(result in needed for result in op.results):
+            if has_effect(op) or self._moves_generator(op) or any(result in needed for result in op.results):
                 needed.update(op.operands)
                 live.append(op)
         return live[::-1]
+
+    def _moves_generator(self, op: ir.Operation) -> bool:
+        """Whether what is drawn after `op` is another number than without it: eager draws whether its results are used or not."""
+        operator = operator_name(op)
+        found = overload(operator) if self.asked.eager_random and operator.count(".") == 2 else None
+        return found is not None and draws(found)
 
     def _convert(self, op: ir.Operation) -> None:
         results = list(op.results)

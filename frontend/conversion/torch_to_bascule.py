@@ -27,7 +27,8 @@ class TorchToBascule(Pass):
     With `numerics=eager` every operator rounds its result as eager does, and no pass removes that. With `deterministic` an operator of which
     a result would depend on the order in which points run (writes at indices from data that meet: sums of floats, or one replaces
     another) becomes a call of its ATen function, which PyTorch makes deterministic or refuses. CPU kernels need none of that: such points
-    run in order there. With `random=eager` so does an operator that draws random numbers: they are those that eager draws.
+    run in order there. With `random=eager` so does an operator that draws random numbers, whether anything uses them or not:
+    they are those that eager draws.
 
     With `index-asserts` an index from data that eager refuses is marked `bascule.checked` where it is clamped: lowerings to a GPU assert there.
     An operator may be built in another way for `target` cuda: interpolation in one kernel, which reads from a cache, instead of one dimension

@@ -24,7 +24,12 @@ HOST_COPIES = "bascule_host"  # namespace of copies to the host and back: `runti
 def keeps_order(target: OpOverload) -> bool:
     """Whether calls of `target` keep the program's order among those of all such operators: it draws from a generator, returns nothing, was
     registered with an effect, or is not known to compute only."""
-    return torch.Tag.nondeterministic_seeded in target.tags or not target._schema.returns or is_seen_outside(target)
+    return draws(target) or not target._schema.returns or is_seen_outside(target)
+
+
+def draws(target: OpOverload) -> bool:
+    """Whether `target` may draw numbers from a generator, which leaves it in another state."""
+    return torch.Tag.nondeterministic_seeded in target.tags
 
 
 def is_seen_outside(target: OpOverload) -> bool:

@@ -23,3 +23,20 @@ func.func @drawn(%x: !torch.vtensor<[4,8],f32>) -> (!torch.vtensor<[4,8],f32>, !
   %1 = torch.aten.rand_like %x, %none, %none, %none, %false, %none : !torch.vtensor<[4,8],f32>, !torch.none, !torch.none, !torch.none, !torch.bool, !torch.none -> !torch.vtensor<[4,8],f32>
   return %0, %1 : !torch.vtensor<[4,8],f32>, !torch.vtensor<[4,8],f32>
 }
+
+// What nothing uses moves the generator: the operator is called all the same.
+// CHECK-LABEL: func.func @drawn_first
+// CHECK-NOT: call @aten.rand_like
+// CHECK: "bascule.random"
+// CHECK-NOT: "bascule.random"
+// EAGER-LABEL: func.func @drawn_first
+// EAGER: call @aten.rand_like
+// EAGER: %[[Y:.*]] = call @aten.rand_like
+// EAGER: return %[[Y]]
+func.func @drawn_first(%x: !torch.vtensor<[4,8],f32>) -> !torch.vtensor<[4,8],f32> {
+  %none = torch.constant.none
+  %false = torch.constant.bool false
+  %0 = torch.aten.rand_like %x, %none, %none, %none, %false, %none : !torch.vtensor<[4,8],f32>, !torch.none, !torch.none, !torch.none, !torch.bool, !torch.none -> !torch.vtensor<[4,8],f32>
+  %1 = torch.aten.rand_like %x, %none, %none, %none, %false, %none : !torch.vtensor<[4,8],f32>, !torch.none, !torch.none, !torch.none, !torch.bool, !torch.none -> !torch.vtensor<[4,8],f32>
+  return %1 : !torch.vtensor<[4,8],f32>
+}

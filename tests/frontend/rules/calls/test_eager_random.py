@@ -60,6 +60,47 @@ def test_a_mask_of_a_dropout_is_the_same_in_the_backward():
     torch.testing.assert_close(gradient(compiled), gradient(model))
 
 
+def _attended(x):
+    q = x.reshape(1, 3, 7, 100)
+    return F.scaled_dot_product_attention(q, q, q, dropout_p=0.5)
+
+
+# What each draws moves the generator, though nothing uses it.
+UNUSED = {
+    "a dropout": lambda x: F.dropout(x * 3, 0.4),
+    "attention": _attended,
+    "a new tensor": lambda x: torch.randn(5),
+    "in place": lambda x: torch.empty(5).uniform_(),
+    "by probabilities": lambda x: torch.bernoulli(x.detach()),
+    "a permutation": lambda x: torch.randperm(9),
+    "before a split": lambda x: (torch.rand(3), x.argmax().item()),
+}
+
+
+@pytest.mark.parametrize("trained", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("dynamic", [None, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("name", UNUSED)
+def test_draws_that_nothing_uses_are_made(name, dynamic, trained):
+    def model(x):
+        UNUSED[name](x)
+        kept = F.dropout(x.sin(), 0.5)
+        UNUSED[name](x)
+        return kept
+
+    def step(function):
+        x = X.clone().requires_grad_(trained)
+        out = _drawn(function, x)
+        gradients = torch.autograd.grad(out.square().sum(), x) if trained else ()
+        return out.detach(), *gradients, torch.rand(3)
+
+    torch._dynamo.reset()
+    how = {"random": "eager", "on_error": "raise"}
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        torch.testing.assert_close(
+            step(torch.compile(model, backend="bascule", dynamic=dynamic, options=how)), step(model)
+        )
+
+
 def test_the_setting_of_inductor_counts_where_the_option_is_open():
     def draw(x):
         return torch.rand_like(x) * 2
