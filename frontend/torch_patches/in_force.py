@@ -10,8 +10,8 @@ from .dynamo_skip_files import keep_untraced
 from .higher_order_effects import body_effects
 from .lazy_size_proxies import size_proxies_on_demand
 from .linear_algebra_effects import checks_kept
-from .lstm_layers import trained_lstms_apart
 from .multilabel_margin_loss import multilabel_margins_right
+from .recurrent_layers import layers_dropped_out, trained_lstms_apart
 from .skip_graph_text import unread_graphs_unwritten
 from .synthetic_bases import synthetic_bases_right
 from .views_of_written_inputs import views_of_written_inputs_right
@@ -22,7 +22,7 @@ from .written_views import written_views_right
 @contextmanager
 def export_patches() -> Iterator[None]:
     """Those that change what an exported program is decomposed into, which has no gradients."""
-    with body_effects, checks_kept, written_views_right:
+    with body_effects, checks_kept, layers_dropped_out, written_views_right:
         yield
 
 
@@ -37,6 +37,7 @@ def trace_patches() -> Iterator[None]:
         checks_kept,
         multilabel_margins_right,
         trained_lstms_apart,
+        layers_dropped_out,
         size_proxies_on_demand,
         unread_graphs_unwritten,
         dense_tangents,

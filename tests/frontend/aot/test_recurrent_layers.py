@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import bascule
 from tests.frontend.against_eager import check, leaf
 
 LAYERS = {
@@ -30,3 +31,51 @@ def test_recurrent_layers(name, of):
     inputs = [leaf(5, 3, 4), leaf(7, 2, 4)] if of in ("input", "both") else [torch.randn(5, 3, 4), torch.randn(7, 2, 4)]
     with torch._dynamo.config.patch(allow_rnn=True):
         check(call, *([x, *weights] for x in inputs), rtol=1e-4, atol=1e-5)
+
+
+DROPPING = {
+    "lstm": lambda: torch.nn.LSTM(4, 6, num_layers=3, dropout=0.4),
+    "lstm both ways": lambda: torch.nn.LSTM(4, 6, num_layers=2, bidirectional=True, dropout=0.4, batch_first=True),
+    "gru": lambda: torch.nn.GRU(4, 6, num_layers=3, dropout=0.4),
+    "gru both ways": lambda: torch.nn.GRU(4, 6, num_layers=2, bidirectional=True, dropout=0.4),
+    "rnn": lambda: torch.nn.RNN(4, 6, num_layers=2, dropout=0.4),
+}
+
+
+def _padded(layer, x, lengths):
+    packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, layer.batch_first)
+    out, state = layer(packed)
+    return torch.nn.utils.rnn.pad_packed_sequence(out, layer.batch_first)[0], state
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["whole", "packed"])
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluated"])
+@pytest.mark.parametrize("name", DROPPING)
+def test_numbers_are_dropped_between_layers(name, training, packed):
+    """The same as eager drops."""
+    torch.manual_seed(0)
+    layer = DROPPING[name]().train(training)
+    x, lengths = torch.randn(5, 5, 4), torch.tensor([5, 4, 2, 2, 1])
+
+    def step(function):
+        torch.manual_seed(3)
+        out, _ = function(layer, x, lengths) if packed else function(x)
+        return out.detach(), torch.autograd.grad(out.square().sum(), [*layer.parameters()])
+
+    torch._dynamo.reset()
+    how = {"random": "eager", "on_error": "raise"}
+    with torch._dynamo.config.patch(allow_rnn=True):
+        compiled = torch.compile(_padded if packed else layer, backend="bascule", options=how)
+        torch.testing.assert_close(step(compiled), step(_padded if packed else layer), rtol=1e-4, atol=1e-5)
+
+
+def test_numbers_are_dropped_between_layers_of_an_exported_program(tmp_path):
+    layer, x = torch.nn.GRU(4, 6, num_layers=2, dropout=0.4), torch.randn(5, 3, 4)
+    program = torch.export.export(layer, (x,))
+    path = tmp_path / "gru.bascule"
+    bascule.aot_compile(program, path, options={"random": "eager"})
+    loaded = bascule.aot_load(path)
+    torch.manual_seed(3)
+    got, _ = loaded(x)
+    torch.manual_seed(3)
+    torch.testing.assert_close(got, layer(x)[0])
