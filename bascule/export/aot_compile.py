@@ -10,8 +10,8 @@ import torch
 from torch.export import ExportedProgram
 
 from bascule.export.effect_tokens import unlift_tokens
+from bascule.frontend.aot.patches_in_force import export_patches
 from bascule.frontend.fx.custom_operators import custom_operators
-from bascule.frontend.torch_patches.in_force import export_patches
 from bascule.runtime.kernels.processor import instruction_sets
 from bascule.runtime.memory.tensor_serialization import bytes_of, told_of
 from bascule.runtime.packages.container import pack

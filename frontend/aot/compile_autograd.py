@@ -159,7 +159,7 @@ def _serializable(compiler: GraphCompiler) -> Callable[..., Any]:
 def _patched(leaning: Internals) -> AbstractContextManager[None]:
     if not leaning.trace_patches:
         return nullcontext()
-    from ..torch_patches.in_force import trace_patches
+    from .patches_in_force import trace_patches
 
     return trace_patches()
 

@@ -19,7 +19,8 @@ from bascule.compat.operators.schemas import OpOverload
 
 from ..conversion.registry import load_rules
 from ..fx_passes import batch_norm
-from ..torch_patches import fake_results, multilabel_margin_loss
+from ..torch_patches import fake_results
+from ..torch_patches.decompositions import affine_grids, multilabel_margin_loss
 from . import aten_arguments, fused_optimizers, norm_statistics
 
 aten = torch.ops.aten
@@ -157,6 +158,7 @@ def decomposition_table() -> dict[OpOverload, Callable]:
         table.update({overload: known[overload] for overload in overloads if overload in known})
     table.update(fused_optimizers.DECOMPOSITIONS)
     table.update(multilabel_margin_loss.DECOMPOSITIONS)
+    table.update(affine_grids.DECOMPOSITIONS)
     table.update(_OWN)
     found = {
         operator: function for operator, function in table.items() if str(operator) not in rules or operator in _ALWAYS

@@ -54,3 +54,17 @@ def attribute(owner: Any, name: str, theirs: Any, ours: Any) -> Patch:
             setattr(owner, name, new)
 
     return Patch(lambda: put(ours, theirs), lambda: put(theirs, ours))
+
+
+def missing(owner: Any, name: str, ours: Any) -> Patch:
+    """`ours` for the attribute `name`, which `owner` lacks. Nothing where it has one."""
+
+    def make() -> None:
+        if not hasattr(owner, name):
+            setattr(owner, name, ours)
+
+    def undo() -> None:
+        if vars(owner).get(name) is ours:
+            delattr(owner, name)
+
+    return Patch(make, undo)

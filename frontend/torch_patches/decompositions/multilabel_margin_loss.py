@@ -14,7 +14,7 @@ from torch import Tensor
 from bascule.compat.operators.dispatch import DispatchKey
 from bascule.compat.operators.schemas import OpOverload
 
-from .patch import Patch
+from ..patch import Patch
 
 _OPERATOR = torch.ops.aten.multilabel_margin_loss_forward.default
 _NONE, _MEAN = 0, 1  # `at::Reduction`

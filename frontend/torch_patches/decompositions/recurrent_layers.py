@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bascule.compat.operators.decompositions import decomposition_tables
 
-from .patch import attribute, together
+from ..patch import attribute, together
 
 _DECOMPOSITIONS = decomposition_tables.decompositions
 _CHOICE = "select_one_layer_lstm_function"

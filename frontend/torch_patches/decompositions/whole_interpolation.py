@@ -17,7 +17,7 @@ from bascule.compat.operators.dispatch import DispatchKey
 from bascule.compat.operators.schemas import OpOverload
 from bascule.compat.tensors.layouts import suggest_memory_format, upsample_compute_output_size
 
-from .patch import Patch
+from ..patch import Patch
 
 aten = torch.ops.aten
 
