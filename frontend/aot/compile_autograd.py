@@ -69,14 +69,14 @@ def compile_with_autograd(
         return flatten_graph_inputs(gm, example_inputs, lambda gm, inputs: compile_with_autograd(gm, inputs, *rest))
 
     given = with_drawn_numbers(gm)
-    context, drawing = context_for(example_inputs), "philox" not in passes.settings
+    context = context_for(example_inputs)
     compilers = _compilers(compiler, partition, passes, context, lookup is not None, leaning)
     # By which DDP's optimizer knows that the first call can be with fake tensors.
     counters["aot_autograd"]["total"] += 1
 
     def traced(begin: Begin) -> Callable[..., Any]:
         looked_up = None if lookup is None else AtMiss(lookup, begin)
-        with _traced_for(context, looked_up, leaning, backward_at_once, drawing) as found:
+        with _traced_for(context, looked_up, leaning, _settings(gm, passes, backward_at_once)) as found:
             with restored(gm):
                 if lookup is None:
                     begin(decompositions)
@@ -120,18 +120,33 @@ def _compilers(
 
 @contextmanager
 def _traced_for(
-    context: TracingContext, lookup: Lookup | None, leaning: Internals, backward_at_once: bool, drawing: bool
+    context: TracingContext, lookup: Lookup | None, leaning: Internals, settings: AbstractContextManager[None]
 ) -> Iterator[Made]:
-    """The state in which AOTAutograd traces a graph: with what is changed in PyTorch meanwhile. `drawing`: numbers are those that eager draws.
-    Gives what the trace comes to."""
-    # Ordered side effects (as of a print) carry no token arguments into the graphs.
-    settings = functorch_config.patch(
-        unlift_effect_tokens=True,
-        force_non_lazy_backward_lowering=backward_at_once or functorch_config.force_non_lazy_backward_lowering,
-    )
-    draws = _draws_kept() if drawing else nullcontext()
-    with tracing(context), settings, draws, _looked_up(lookup), making() as found, _patched(leaning):
+    """The state in which AOTAutograd traces a graph: with what is changed in PyTorch meanwhile. Gives what the trace comes to."""
+    with tracing(context), settings, _looked_up(lookup), making() as found, _patched(leaning):
         yield found
+
+
+@contextmanager
+def _settings(gm: torch.nn.Module, passes: FxPipeline, backward_at_once: bool) -> Iterator[None]:
+    """PyTorch's settings for the trace of `gm`."""
+    own = functorch_config.patch(
+        unlift_effect_tokens=True,  # ordered side effects (as of a print) carry no token arguments into the graphs
+        force_non_lazy_backward_lowering=backward_at_once or functorch_config.force_non_lazy_backward_lowering,
+        # Where nothing is differentiated inside, what is checkpointed is computed once, whatever it draws.
+        remat_using_tags_for_fwd_loss_bwd_graph=_differentiates(gm)
+        and functorch_config.remat_using_tags_for_fwd_loss_bwd_graph,
+    )
+    with own, nullcontext() if "philox" in passes.settings else _draws_kept():
+        yield
+
+
+def _differentiates(gm: torch.nn.Module) -> bool:
+    """Whether `gm`, as Dynamo made it, has gradients of its own: calls of `torch.autograd.grad`, or what the user marks as a backward."""
+    nodes = [node for part in gm.modules() if isinstance(part, torch.fx.GraphModule) for node in part.graph.nodes]
+    return any(
+        node.meta.get("autograd_backward") or node.meta.get("custom", {}).get("phase") == "backward" for node in nodes
+    )
 
 
 def _draws_kept() -> AbstractContextManager[None]:
