@@ -7,7 +7,7 @@ of a graph's nodes is theirs, and an operator whose graphs have effects is kept 
 How tokens are threaded is private to PyTorch. Checked on torch 2.11 to 2.14.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -18,7 +18,7 @@ from bascule.compat.operators.custom_operators import effects
 from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload
 from bascule.compat.tensors.functional_tensors import FunctionalTensorMode, PythonFunctionalizeAPI
 
-from ..fx.operator_effects import registered_effect
+from ..fx.operator_effects import draws, registered_effect
 from .patch import Patch
 
 higher_order = torch.ops.higher_order
@@ -41,18 +41,24 @@ _theirs: dict[Any, Callable[..., Any]] = {}
 
 
 def keep_in_forward(graph: Graph) -> int:
-    """Notes for the partitioner of the joint `graph` that what has effects in graphs that it calls runs where the program has it. Returns for
-    how many operators."""
+    """Notes for the partitioner of the joint `graph` that what has effects in graphs that it calls runs where the program has it. Draws are such
+    an effect where they are kept. Returns for how many operators."""
+    from bascule.compat.inductor.settings import config
+
     noted = 0
     for node in graph.nodes:
-        if isinstance(node.target, HigherOrderOperator) and has_effects(node) and node.meta.get(TAG) != BACKWARD:
+        if not isinstance(node.target, HigherOrderOperator) or node.meta.get(TAG) == BACKWARD:
+            continue
+        if has_effects(node) or (config.fallback_random and _draws_inside(node)):
             node.meta[TAG] = FORWARD
             noted += 1
     return noted
 
 
 def _kept(node: Node, impure_random: bool = True) -> bool:
-    return _theirs[Node](node, impure_random) or node.meta.get(TAG) == FORWARD or has_effects(node)
+    if _theirs[Node](node, impure_random) or node.meta.get(TAG) == FORWARD or has_effects(node):
+        return True
+    return impure_random and _draws_inside(node)
 
 
 def has_effects(node: Node) -> bool:
@@ -61,11 +67,22 @@ def has_effects(node: Node) -> bool:
         return False
     if isinstance(node.target, OpOverload | HigherOrderOperator) and registered_effect(node.target) is not None:
         return True
-    if not isinstance(node.target, HigherOrderOperator) or node.graph.owning_module is None:
-        return False
-    given = (getattr(node.graph.owning_module, str(x.target), None) for x in node.all_input_nodes if x.op == "get_attr")
-    bodies = [x for x in given if isinstance(x, GraphModule)]
-    return any(has_effects(x) or x.target is higher_order.with_effects for body in bodies for x in body.graph.nodes)
+    return any(has_effects(x) or x.target is higher_order.with_effects for x in _inside(node))
+
+
+def _draws_inside(node: Node) -> bool:
+    """Whether a graph that `node` calls may draw numbers from a generator."""
+    return any((isinstance(x.target, OpOverload) and draws(x.target)) or _draws_inside(x) for x in _inside(node))
+
+
+def _inside(node: Node) -> Iterator[Node]:
+    """The nodes of the graphs that a higher-order operator calls."""
+    owner = node.graph.owning_module
+    if not isinstance(node.target, HigherOrderOperator) or owner is None:
+        return
+    for given in node.all_input_nodes:
+        if given.op == "get_attr" and isinstance(body := getattr(owner, str(given.target), None), GraphModule):
+            yield from body.graph.nodes
 
 
 def _without_token(discovers: bool, tokens: dict, op: Any, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -65,6 +65,10 @@ def _attended(x):
     return F.scaled_dot_product_attention(q, q, q, dropout_p=0.5)
 
 
+def _branched(x):
+    return torch.cond(x.sum() > 0, lambda x: F.dropout(x, 0.5), lambda x: F.dropout(x * 2, 0.5), (x,))
+
+
 # What each draws moves the generator, though nothing uses it.
 UNUSED = {
     "a dropout": lambda x: F.dropout(x * 3, 0.4),
@@ -73,6 +77,7 @@ UNUSED = {
     "in place": lambda x: torch.empty(5).uniform_(),
     "by probabilities": lambda x: torch.bernoulli(x.detach()),
     "a permutation": lambda x: torch.randperm(9),
+    "in a branch": _branched,
     "before a split": lambda x: (torch.rand(3), x.argmax().item()),
 }
 
