@@ -26,9 +26,8 @@ def test_what_is_checkpointed_draws(trained, dynamic):
 
 def test_gradients_inside_of_a_graph_compute_what_is_checkpointed_again():
     def gradient(x):
-        x = x.detach().requires_grad_()
         loss = checkpoint(lambda x: (x @ WEIGHT).sin().exp(), x, use_reentrant=False).sum()
         return loss.detach(), torch.autograd.grad(loss, x)[0]
 
     with torch._dynamo.config.patch(trace_autograd_ops=True):
-        check(gradient, [torch.randn(3, 6)], graphs=1)
+        check(gradient, [torch.randn(3, 6, requires_grad=True)], graphs=1)
