@@ -4,7 +4,7 @@ import torch
 from torch.fx import GraphModule
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
-from bascule.frontend.fx.trace_context import fake_mode_of
+from bascule.frontend.fx.trace_context import fake_mode_of, inside
 
 from .overlaps import share_places_now
 
@@ -26,4 +26,5 @@ def give_each_element_its_place(gm: GraphModule) -> None:
         given = [
             torch.empty_like(x, memory_format=torch.contiguous_format) if own else x for x, own in zip(values, shared)
         ]
-    FakeTensorProp(gm, mode).propagate_dont_convert_inputs(*given)
+    with inside(mode):
+        FakeTensorProp(gm, mode).propagate_dont_convert_inputs(*given)

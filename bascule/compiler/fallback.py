@@ -9,7 +9,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from bascule.frontend.fx.operator_effects import begun_in
-from bascule.frontend.fx.trace_context import fake_mode_of
+from bascule.frontend.fx.trace_context import fake_mode_of, inside
 from bascule.runtime.boxed import Boxed
 
 from ..errors import FallbackWarning, UnsupportedError, UserError
@@ -62,6 +62,6 @@ def _compile_with_inductor(gm: torch.fx.GraphModule, example_inputs: Sequence[An
     from ..compat.inductor.compiler import compile_fx_inner, select_decomp_table
 
     mode = fake_mode_of(example_inputs)
-    with mode, patch.object(mode, "allow_non_fake_inputs", True):  # constants of the graph are real tensors
+    with inside(mode), patch.object(mode, "allow_non_fake_inputs", True):  # constants of the graph are real tensors
         decomposed = make_fx(gm, select_decomp_table())(*example_inputs)
     return compile_fx_inner(decomposed, example_inputs, is_backward=is_backward)

@@ -11,10 +11,10 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from bascule.frontend.fx.trace_context import inside
 from bascule.runtime.boxed import Boxed
 from bascule.runtime.cudagraphs.recording import Direction
 
-from ..compat.operators.dispatch import enable_python_dispatcher
 from ..compat.tensors.fake_tensors import FakeTensorMode
 from ..debugging.accuracy import disagreements
 from ..debugging.compare_results import copied, draws, tensors_of
@@ -68,7 +68,7 @@ def traced(module: ModuleType) -> tuple[torch.fx.GraphModule, Sequence[Any]]:
     env = ShapeEnv()
     mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
     seen = {name: x.default for name, x in inspect.signature(module.inputs_of).parameters.items()}
-    with mode, enable_python_dispatcher():
+    with inside(mode):
         fakes = module.inputs_of(*symbolic_numbers(seen, env))
         try:
             return make_fx(module.graph)(*fakes), fakes

@@ -15,9 +15,9 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Interpreter
 
 from bascule.frontend.fx.storages import storage
+from bascule.frontend.fx.trace_context import inside
 from bascule.frontend.importer.symbolic_numbers import symbols_in
 
-from ..compat.operators.dispatch import enable_python_dispatcher
 from ..compat.tensors.fake_tensors import FakeTensor
 from .size_guards import size_text
 
@@ -58,5 +58,5 @@ def _results(program: ExportedProgram, given: Sequence[Any]) -> Sequence[Any]:
     """Runs the graph on `given`."""
     mode = next(x.fake_mode for x in given if isinstance(x, FakeTensor))
     unbacked = nullcontext() if mode.shape_env is None else mode.shape_env.ignore_fresh_unbacked_symbols()
-    with mode, enable_python_dispatcher(), torch.no_grad(), unbacked:
+    with inside(mode), torch.no_grad(), unbacked:
         return Interpreter(program.graph_module).run(*given)

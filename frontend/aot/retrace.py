@@ -33,7 +33,7 @@ from bascule.compat.tensors.pytree import tree_leaves, tree_map_only
 from ..fx.graph_ends import inputs_of
 from ..fx.node_calls import is_written
 from ..fx.storages import unwrapped
-from ..fx.trace_context import fake_mode_of
+from ..fx.trace_context import fake_mode_of, inside
 from ..torch_patches.custom_op_gradients import register_fake
 from ..torch_patches.written_views import written_views_right
 
@@ -50,7 +50,8 @@ def with_values(gm: GraphModule, example_inputs: Sequence[Any]) -> list[Any]:
         return [node.meta["val"] for node in placeholders]
     mode = fake_mode_of(example_inputs)
     register_fake()
-    FakeTensorProp(gm, mode).propagate(*example_inputs)
+    with inside(mode):
+        FakeTensorProp(gm, mode).propagate(*example_inputs)
     for node, x in zip(placeholders, gm.graph.process_inputs(*example_inputs), strict=True):
         node.meta.setdefault("val", x)  # None is no value to `FakeTensorProp`
     return [node.meta["val"] for node in placeholders]
@@ -61,7 +62,7 @@ def decomposed(gm: GraphModule, example_inputs: Sequence[Any], decompositions: d
     if not any(node.op == "call_function" and node.target in decompositions for node in gm.graph.nodes):
         return gm
     mode = fake_mode_of(example_inputs)
-    with mode, patch.object(mode, "allow_non_fake_inputs", True), preserve_node_meta():
+    with inside(mode), patch.object(mode, "allow_non_fake_inputs", True), preserve_node_meta():
         return make_fx(Interpreter(gm).run, decompositions)(*example_inputs)
 
 
@@ -115,7 +116,7 @@ def functional(gm: GraphModule, example_inputs: Sequence[Any]) -> GraphModule:
         return outputs
 
     mode = fake_mode_of(example_inputs)
-    with mode, patch.object(mode, "allow_non_fake_inputs", True), preserve_node_meta(), written_views_right:
+    with inside(mode), patch.object(mode, "allow_non_fake_inputs", True), preserve_node_meta(), written_views_right:
         return make_fx(run)(*example_inputs)
 
 
@@ -137,7 +138,7 @@ def writes_to(gm: GraphModule, node: Node, values: Mapping[Node, Any]) -> list[N
     fresh = nullcontext() if mode.shape_env is None else mode.shape_env.ignore_fresh_unbacked_symbols()
     functionalized = ExcludeDispatchKeyGuard(DispatchKeySet(DispatchKey.Functionalize))
     allowed = patch.object(mode, "allow_non_fake_inputs", True)
-    with torch.no_grad(), mode, allowed, fresh, functionalized, FunctionalTensorMode():
+    with torch.no_grad(), inside(mode), allowed, fresh, functionalized, FunctionalTensorMode():
         try:
             args, kwargs = map_arg((node.args, node.kwargs), functional_of)
             getattr(Interpreter(gm), node.op)(node.target, args, kwargs)

@@ -10,7 +10,7 @@ from torch.fx.node import map_arg
 from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload, OpOverloadPacket, resolve_packet
 
 from .graph_ends import inputs_of
-from .trace_context import fake_mode_of
+from .trace_context import fake_mode_of, inside
 
 # Of a node: what it calls, and with what.
 Call = tuple[Any, Any, Any]
@@ -49,7 +49,7 @@ def complete_values(graph: Graph, before: Mapping[Node, Call] | None = None) -> 
         if isinstance(node.target, OpOverloadPacket):  # which of its overloads is called depends on the arguments
             name = resolve_packet(node.target._qualified_op_name, *args, **kwargs)
             node.target = getattr(node.target, name)
-        with mode:
+        with inside(mode):
             value = node.target(*args, **kwargs)
         if "val" not in node.meta or _told(value) != _told(node.meta["val"]):
             node.meta["val"] = value

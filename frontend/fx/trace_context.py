@@ -1,6 +1,7 @@
 """The tracer's state: the context of the trace at hand, its fake tensors, the numbers that symbols were seen with."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statica
 
 from bascule.compat.graphs.dynamo import detect_fake_mode
 from bascule.compat.graphs.tracing import CompileContext, TracingContext, tracing
+from bascule.compat.operators.dispatch import enable_python_dispatcher
 from bascule.compat.tensors.fake_tensors import FakeTensorMode
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "fake_mode_of",
     "hint",
     "holds",
+    "inside",
     "known",
     "tracing",
 ]
@@ -42,6 +45,14 @@ def context_for(values: Sequence[Any]) -> TracingContext:
 def fake_mode_of(values: Sequence[Any]) -> FakeTensorMode:
     """The mode of the trace that is being made, or of the fake tensors among `values`; else a new one, which takes real tensors too."""
     return detect_fake_mode(values) or FakeTensorMode(allow_non_fake_inputs=True)
+
+
+@contextmanager
+def inside(mode: FakeTensorMode) -> Iterator[None]:
+    """Operators are called with fake tensors of `mode`. Where sizes may be symbols, through PyTorch's dispatcher in Python: the native one
+    refuses symbols where one operator's shapes are told by others (`baddbmm`'s by `expand`)."""
+    with nullcontext() if mode.shape_env is None else enable_python_dispatcher(), mode:
+        yield
 
 
 def hint(number: Any) -> Any:

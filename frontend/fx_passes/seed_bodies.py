@@ -23,6 +23,7 @@ from bascule.compat.tensors.pytree import tree_leaves, tree_map_only
 from ..fx.graph_ends import inputs_of
 from ..fx.seed_scopes import STATE_BYTES, register_fake
 from ..fx.stack_traces import location_of
+from ..fx.trace_context import inside
 from ..graph_split.split_point import operator_of
 
 VALUE = "example_value"  # in the metadata of a node of Dynamo's graphs
@@ -201,7 +202,7 @@ def _inline_regions(body: GraphModule, mode: FakeTensorMode) -> None:
 def _call(graph: Graph, like: Node, mode: FakeTensorMode, target: Callable[..., Any], *args: Any) -> Node:
     """A call for the line of the user's that `like` stands for."""
     made = graph.call_function(target, args)
-    with mode:
+    with inside(mode):
         value = target(*_values(args))
     made.meta = {**{key: x for key, x in like.meta.items() if key in ("stack_trace", "nn_module_stack")}, VALUE: value}
     return made

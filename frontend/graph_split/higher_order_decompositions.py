@@ -11,14 +11,14 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 
-from bascule.compat.operators.dispatch import DispatchKey, enable_python_dispatcher
+from bascule.compat.operators.dispatch import DispatchKey
 from bascule.compat.operators.schemas import BaseHOP, HigherOrderOperator
 from bascule.compat.tensors.fake_tensors import FakeTensorMode
 from bascule.compat.tensors.pytree import TreeSpec, tree_flatten, tree_leaves, tree_map
 
 from ..fx.fused_products import mark_products
 from ..fx.node_calls import is_object
-from ..fx.trace_context import fake_mode_of
+from ..fx.trace_context import fake_mode_of, inside
 from .flex_attention import Change, attention, gradients
 from .listed_keys import ListedKeys
 
@@ -107,7 +107,7 @@ def traced_function(
     node: Node,
 ) -> GraphModule:
     """`function` of fake `values` of `mode` as a graph, whose nodes have the user's line of `node`."""
-    with mode, enable_python_dispatcher(), torch.no_grad():
+    with inside(mode), torch.no_grad():
         traced = make_fx(functionalize(function), decompositions, _allow_non_fake_inputs=True)(*values)
     for traced_node in traced.graph.nodes:
         traced_node.meta.setdefault("stack_trace", node.meta.get("stack_trace"))

@@ -1,10 +1,15 @@
 """`compile_fx_inner` of graphs that write in place, which no AOTAutograd has seen."""
 
+import logging
+from unittest.mock import patch
+
 import pytest
 import torch
-from bascule.frontend.aot.retrace import _only_reads, writes_to
+from bascule.frontend.aot.retrace import _only_reads, with_values, writes_to
 from torch._subclasses import FakeTensorMode
+from torch.fx import symbolic_trace
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from bascule.entry.compile_fx import compile_fx_inner
 
@@ -172,3 +177,16 @@ def test_functions_that_only_read_are_told_by_their_operators(target, named, rea
     graph = torch.fx.Graph()
     x = graph.placeholder("x")
     assert _only_reads(graph.call_function(target, (x,), dict.fromkeys(named, x))) is reads
+
+
+def test_values_of_sizes_that_are_symbols():
+    """The shapes of `baddbmm` are told by an `expand`, which PyTorch's native dispatcher has for numbers alone."""
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    given = [mode.from_tensor(torch.randn(sizes), static_shapes=False) for sizes in ((2, 1, 7), (2, 5, 3), (2, 3, 7))]
+    gm = symbolic_trace(lambda c, x, w: torch.baddbmm(c, x, w).relu())
+    with_values(gm, given)
+    product = gm.graph.find_nodes(op="call_function", target=torch.baddbmm)[0]
+    assert product.meta["val"].shape == (given[1].shape[0], given[1].shape[1], given[2].shape[2])
+    with patch.object(logging.getLogger("torch._subclasses.fake_tensor"), "exception") as told:
+        assert writes_to(gm, product, dict(zip(product.args, given))) == []
+    assert not told.called
