@@ -22,9 +22,8 @@ def give_each_element_its_place(gm: GraphModule) -> None:
     if not any(shared):
         return
     mode = fake_mode_of(values)
-    with mode:
+    with inside(mode):
         given = [
             torch.empty_like(x, memory_format=torch.contiguous_format) if own else x for x, own in zip(values, shared)
         ]
-    with inside(mode):
         FakeTensorProp(gm, mode).propagate_dont_convert_inputs(*given)

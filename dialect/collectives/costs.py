@@ -91,8 +91,16 @@ class Costs(CallCosts):
         """For the simulator: of ops, collectives `alone` on the links, and products among the ops."""
         machine = self.machine
         how = {name: machine[name] for name in ("gap", "copy_gap", "event")}
-        known = {"blocks": self.blocks, "multiprocessors": machine["sm_count"], "memory": self.memory}
-        return Times(ops, alone, self.beside, filling, **how, **known)
+        return Times(
+            ops,
+            alone,
+            self.beside,
+            filling,
+            **how,
+            blocks=self.blocks,
+            multiprocessors=machine["sm_count"],
+            memory=self.memory,
+        )
 
 
 def _sizes(type_: ir.ShapedType, symbol: int) -> list[int]:

@@ -10,6 +10,7 @@ from torch.fx import Graph, Node
 from bascule.compat.operators.schemas import OpOverload
 
 from ..fx.fused_products import DEEPEST, LEAST, mark, sizes_of
+from ..fx.operator_effects import draws
 from ..fx.storages import is_view
 from ..fx.trace_context import known
 
@@ -160,7 +161,7 @@ def _is_of_numbers(node: Node) -> bool:
 def is_pointwise(node: Node) -> bool:
     if node.op != "call_function" or not isinstance(node.target, OpOverload):
         return False
-    seeded = torch.Tag.nondeterministic_seeded in node.target.tags
+    seeded = draws(node.target)
     return node.target in COPIES or is_view(node) or (torch.Tag.pointwise in node.target.tags and not seeded)
 
 

@@ -21,6 +21,7 @@ from bascule.compat.tensors.fake_tensors import FakeTensor, FakeTensorMode
 from bascule.compat.tensors.pytree import tree_leaves, tree_map_only
 
 from ..fx.graph_ends import inputs_of
+from ..fx.operator_effects import draws
 from ..fx.seed_scopes import STATE_BYTES, register_fake
 from ..fx.stack_traces import location_of
 from ..fx.trace_context import inside
@@ -253,7 +254,7 @@ class _Noting(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         made = func(*args, **(kwargs or {}))
-        if torch.Tag.nondeterministic_seeded in func.tags:
+        if draws(func):
             tensors = [x for x in tree_leaves([made, args]) if isinstance(x, torch.Tensor)]
             self.found += list(dict.fromkeys(str(x.device) for x in tensors if x.device.type in STATE_BYTES))
         return made

@@ -15,6 +15,7 @@ from torch.fx import Graph, Node
 from bascule.compat.operators.schemas import OpOverload
 
 from ..fx.node_calls import call_like
+from ..fx.operator_effects import draws
 from ..fx.trace_context import hint
 
 aten = torch.ops.aten
@@ -115,5 +116,5 @@ def _is_pointwise(node: Node) -> bool:
     target = node.target
     if node.op != "call_function" or not isinstance(target, OpOverload):
         return False
-    seeded = torch.Tag.nondeterministic_seeded in target.tags
+    seeded = draws(target)
     return target in CASTS or (torch.Tag.pointwise in target.tags and not seeded)

@@ -18,7 +18,7 @@ from bascule.compat.graphs.partitioners import partitioners
 from bascule.compat.operators.schemas import OpOverload
 
 from ..fx.graph_ends import outputs_of
-from ..fx.operator_effects import is_seen_outside
+from ..fx.operator_effects import draws, is_seen_outside
 from ..fx.storages import is_view, storage_of
 from ..fx.trace_context import hint
 
@@ -150,7 +150,7 @@ def is_saved_for_sure(node: Node) -> bool:
     target = node.target
     if not isinstance(target, OpOverload):
         return not callable(target) or getattr(target, "__module__", "") not in ("_operator", "builtins", "math")
-    return is_seen_outside(target) or target._schema.is_mutable or torch.Tag.nondeterministic_seeded in target.tags
+    return is_seen_outside(target) or target._schema.is_mutable or draws(target)
 
 
 def is_computed_again_for_sure(node: Node) -> bool:

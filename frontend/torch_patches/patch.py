@@ -56,6 +56,18 @@ def attribute(owner: Any, name: str, theirs: Any, ours: Any) -> Patch:
     return Patch(lambda: put(ours, theirs), lambda: put(theirs, ours))
 
 
+def python_kernel(operator: Any, key: Any, ours: Callable) -> Patch:
+    """`ours` for the kernel in Python that an overload has for a dispatch key, in place of PyTorch's, if it has one."""
+    theirs = {each: kernel for each, kernel in operator.py_kernels.items() if each == key}
+
+    def put(kernels: dict[Any, Callable]) -> None:
+        operator.py_kernels.pop(key, None)
+        operator.py_kernels.update(kernels)
+        operator._dispatch_cache.clear()
+
+    return Patch(lambda: put({key: ours}), lambda: put(theirs))
+
+
 def missing(owner: Any, name: str, ours: Any) -> Patch:
     """`ours` for the attribute `name`, which `owner` lacks. Nothing where it has one."""
 

@@ -15,10 +15,8 @@ from torch import Tensor
 from bascule.compat.operators.dispatch import DispatchKey
 from bascule.compat.operators.schemas import OpOverload
 
-from ..patch import Patch
+from ..patch import python_kernel
 
-_GRADIENT = torch.ops.aten.affine_grid_generator_backward.default
-_KEY = DispatchKey.CompositeImplicitAutograd
 HALVES = (torch.float16, torch.bfloat16)
 
 
@@ -52,13 +50,6 @@ def _gradient(gradient: Tensor, size: Sequence[Any], align_corners: bool) -> Ten
 
 DECOMPOSITIONS: dict[OpOverload, Callable] = {torch.ops.aten.affine_grid_generator.default: _grid}
 
-_theirs = {key: kernel for key, kernel in _GRADIENT.py_kernels.items() if key == _KEY}
-
-
-def _put(kernels: dict[DispatchKey, Callable]) -> None:
-    _GRADIENT.py_kernels.pop(_KEY, None)
-    _GRADIENT.py_kernels.update(kernels)
-    _GRADIENT._dispatch_cache.clear()
-
-
-affine_grids = Patch(lambda: _put({_KEY: _gradient}), lambda: _put(_theirs))
+affine_grids = python_kernel(
+    torch.ops.aten.affine_grid_generator_backward.default, DispatchKey.CompositeImplicitAutograd, _gradient
+)

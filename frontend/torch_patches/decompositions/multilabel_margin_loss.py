@@ -14,7 +14,7 @@ from torch import Tensor
 from bascule.compat.operators.dispatch import DispatchKey
 from bascule.compat.operators.schemas import OpOverload
 
-from ..patch import Patch
+from ..patch import python_kernel
 
 _OPERATOR = torch.ops.aten.multilabel_margin_loss_forward.default
 _NONE, _MEAN = 0, 1  # `at::Reduction`
@@ -41,13 +41,4 @@ def _forward(x: Tensor, target: Tensor, reduction: int) -> tuple[Tensor, Tensor]
 
 DECOMPOSITIONS: dict[OpOverload, Callable] = {_OPERATOR: _forward}
 
-_theirs = {key: kernel for key, kernel in _OPERATOR.py_kernels.items() if key == DispatchKey.Autograd}
-
-
-def _put(kernels: dict[DispatchKey, Callable]) -> None:
-    _OPERATOR.py_kernels.pop(DispatchKey.Autograd, None)
-    _OPERATOR.py_kernels.update(kernels)
-    _OPERATOR._dispatch_cache.clear()
-
-
-multilabel_margins_right = Patch(lambda: _put({DispatchKey.Autograd: _forward}), lambda: _put(_theirs))
+multilabel_margins_right = python_kernel(_OPERATOR, DispatchKey.Autograd, _forward)
