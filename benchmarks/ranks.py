@@ -26,6 +26,8 @@ from .rank_profile import Ran, communication, most_exposed, ran_in
 
 COMPILERS = ("eager", "inductor", "inductor_overlap", "bascule")
 PROFILED = 9  # steps, one by one
+AHEAD = 3  # steps' time for which the GPU is kept busy, for the host to launch two meanwhile
+CYCLES = 2e6  # a ms, at most; a clock that is slower keeps the GPU busy for longer
 UNEVEN = 3  # steps with batches of several sizes; their losses and the first step's are compared
 MEASURED = {
     "step_ms": "step ms",
@@ -35,6 +37,7 @@ MEASURED = {
     "exposed_ms": "exposed ms",
     "host_late_ms": "of it the host's",
     "late_ranks_ms": "late ranks ms",
+    "exposed_ahead_ms": "exposed, host ahead",
 }
 PREDICTED = {"communication_ms": "communication predicted", "exposed_ms": "exposed predicted"}
 WITH_HOST = {"communication_ms": "communication with the host", "exposed_ms": "exposed with the host"}
@@ -210,7 +213,7 @@ def _times(step: Callable, ids: torch.Tensor, steps: int, device: str) -> dict[s
     told: dict[str, Any] = {"step_ms": 1e3 * _most(statistics.median(times), device)}
     if device == "cuda":
         told["peak_mb"] = _most(torch.cuda.max_memory_allocated() / 1e6, device)
-        told |= _communication(step, ids)
+        told |= _communication(step, ids) | _communication_ahead(step, ids, told["step_ms"])
     return told
 
 
@@ -243,13 +246,28 @@ def _communication(step: Callable, ids: torch.Tensor) -> dict[str, Any]:
     return {**medians, "exposed_ms_range": [min(exposed), max(exposed)], "most_exposed": most_exposed(least, _gathered)}
 
 
-def _profiled(step: Callable, ids: torch.Tensor) -> list[Ran]:
+def _communication_ahead(step: Callable, ids: torch.Tensor, step_ms: float) -> dict[str, Any]:
+    """The same where the host is ahead on every machine: the GPU is kept busy until two steps are launched. What is exposed then is what links
+    and the order of kernels leave."""
+    ran = [_profiled(step, ids, int(AHEAD * step_ms * CYCLES)) for _ in range(PROFILED)]
+    told = [communication(each, _gathered) for each in ran]
+    exposed = [one["exposed_ms"] for one in told]
+    return {
+        "communication_ahead_ms": statistics.median(one["communication_ms"] for one in told),
+        "exposed_ahead_ms": statistics.median(exposed),
+        "exposed_ahead_ms_range": [min(exposed), max(exposed)],
+    }
+
+
+def _profiled(step: Callable, ids: torch.Tensor, busy: int = 0) -> list[Ran]:
+    """What ran in two steps: the second is one of many in a row, and ranks that profilers started apart have met. `busy`: for so many cycles the
+    GPU does nothing of them."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as found:
-        for _ in range(
-            2
-        ):  # the second is one of many in a row: the host is ahead, and ranks that profilers started apart have met
+        if busy:
+            torch.cuda._sleep(busy)
+        for _ in range(2):
             step(ids, read=False)
         torch.cuda.synchronize()
     events = found.profiler.kineto_results.events()  # type: ignore[union-attr]
