@@ -1,5 +1,7 @@
 """Reads and stores of a kernel's body, in memory and of rows that are near the processor."""
 
+from collections.abc import Hashable, Set
+
 from bascule.dialect.analysis.affine.linear_forms import dims_of
 from bascule.dialect.ir.types import carried, scalar_type
 from bascule.dialect.mlir import ir
@@ -19,21 +21,41 @@ def load(body: Body, op: ir.Operation) -> None:
     if op in body.read_with or _load_neighbours(body, op, scalar):
         body.read_with.discard(op)
         return
-    multiplies = body.loop is not None and body.loop.multiplies
-    rest, start = (address, 0) if multiplies else body.expressions.apart(op)
-    offset, evict = _over_lanes(body, body.ix.address(rest, by_axes=multiplies)), _eviction(body, address)
-    keep = body.loop.walk if body.loop is not None and body.loop.keeps else None
     atoms = dims_of(address)
     known = (
         atoms if atoms <= body.expressions.extents.keys() else None
     )  # an index from data has any value outside of a tile
-    body.env[op.results[0]] = body.memory.load(
+    key = _read_as(body, op, address, known)
+    if key is None or (tile := body.b.known(key)) is None:
+        tile = _read(body, op, address, known)
+        if key is not None:
+            body.b.keep(key, tile, [tile.value])
+    body.env[op.results[0]] = tile
+
+
+def _read_as(body: Body, op: ir.Operation, address: ir.AffineExpr, known: Set[int] | None) -> Hashable:
+    """Equal for two loads of which one is made: sums that are walked together read in good part the same. None where that is not known."""
+    place = body.ix.place(body.expressions.linear[op])
+    if place is None:
+        return None
+    concerned = [(c.tile, c.guard) for c in body.memory.conditions if c.concerns(known)]
+    keep = body.loop.walk if body.loop is not None and body.loop.keeps else None
+    how = body.memory.filling, _eviction(body, address), keep, body.way()
+    return ("read", op.operands[0], place, known is None, *concerned, *how)
+
+
+def _read(body: Body, op: ir.Operation, address: ir.AffineExpr, known: Set[int] | None) -> Tile:
+    type_ = op.operands[0].type
+    multiplies = body.loop is not None and body.loop.multiplies
+    rest, start = (address, 0) if multiplies else body.expressions.apart(op)
+    offset = _over_lanes(body, body.ix.address(rest, by_axes=multiplies))
+    return body.memory.load(
         _buffer(body, op, 0),
         offset,
         stored(type_),
-        scalar,
-        evict,
-        keep,
+        carried(type_.element_type),
+        _eviction(body, address),
+        body.loop.walk if body.loop is not None and body.loop.keeps else None,
         start,
         known,
         nullable=op.operands[0] in body.nullable,

@@ -1,6 +1,6 @@
 """The body of a kernel at tiles, op by op; `lowering/triton/kernels/loops.py` has the loops."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -164,17 +164,33 @@ class Body:
             return
         types = [self.checked(op, self.ix.type if isinstance(r.type, ir.IndexType) else r.type) for r in results]
         tiles = tiles or [self.tile(value) for value in op.operands]
+        key = op.name, self._exactly(op), op.attributes.get("predicate"), *types, *tiles, self.way()
+        made = self.b.known(key)
+        if made is None:
+            made = self._computed(op, types, tiles)
+            self.b.keep(key, made, [tile.value for tile in made])
+        for result, tile in zip(results, made):
+            self.define(result, tile)
+        if CHECKED in op.attributes and self.checks:
+            RULES[CHECKED](self, op)
+
+    def _exactly(self, op: ir.Operation) -> bool:
+        """Whether the last bits of what `op` gives may be seen; those of the others there is one form of."""
+        floats = isinstance(op.results[0].type, ir.FloatType) and op.name not in scalars.CONVERSIONS
+        return floats and self.precision.exact(op.results[0])
+
+    def way(self) -> Hashable:
+        """How the loop at hand goes through its points, which decides about forms."""
+        return None if self.loop is None else (self.loop.axis, self.loop.multiplies)
+
+    def _computed(self, op: ir.Operation, types: Sequence[ir.Type], tiles: Sequence[Tile]) -> list[Tile]:
         axes = union(*(tile.axes for tile in tiles))
         known = next(filter(None, (form(self, op, types[0], tiles, axes) for form in FORMS)), None)
         if known is not None:
-            self.define(results[0], known)
-            return
-        exact = op.name not in scalars.APPROXIMATE or self.precision.exact(results[0])
-        values = scalars.emit(self.b, op, types, [spread(self.b, tile, axes) for tile in tiles], exact=exact)
-        for result, value in zip(results, values):
-            self.define(result, Tile(value, axes))
-        if CHECKED in op.attributes and self.checks:
-            RULES[CHECKED](self, op)
+            return [known]
+        exact = op.name not in scalars.APPROXIMATE or self.precision.exact(op.results[0])
+        values = scalars.emit(self.b, op, list(types), [spread(self.b, tile, axes) for tile in tiles], exact=exact)
+        return [Tile(value, axes) for value in values]
 
     def _chosen(self, op: ir.Operation) -> Tile:
         """A choice whose condition is settled in some steps. A score is scaled after it, where what is computed from it can be one instruction

@@ -8,7 +8,7 @@ affine simplification folds; so `x.view(..)[i, j]` at a flat index costs no divi
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from bascule.dialect.analysis.affine.linear_forms import dims_of, linear
+from bascule.dialect.analysis.affine.linear_forms import Form, dims_of, linear
 from bascule.dialect.analysis.affine.simplification import Simplifier
 from bascule.dialect.ir.shapes import Size, constant, expr, layout_of, symbol_count
 from bascule.dialect.ir.types import carried
@@ -46,9 +46,8 @@ def _divides(e: Expr) -> bool:
     return not isinstance(e, ir.AffineAddExpr | ir.AffineMulExpr) or _divides(e.lhs) or _divides(e.rhs)
 
 
-def _started(e: Expr) -> tuple[int, Expr]:
-    """The number that is a term of `e`, and the sum of its other terms, in order."""
-    form = linear(e)
+def _started(e: Expr, form: Form[int]) -> tuple[int, Expr]:
+    """The number that is a term of `e`, and the sum of its other terms, in order; `form` is that of `e`."""
     if not isinstance(form.start, int):
         return 0, e
     rest = expr(0)
@@ -68,6 +67,9 @@ class Expressions:
         self.atoms = 0
         self.extents: dict[int, Size] = {}  # of the atoms that are indices of loops
         self.simplifier, self.simple = Simplifier(), dict[Expr, Expr]()
+        self.addresses: dict[ir.Operation, Expr] = {}  # access -> the element offset that it goes to
+        self.linear: dict[ir.Operation, Form[int]] = {}  # access -> how that depends on the atoms
+        self.parts: dict[ir.Operation, tuple[int, Expr]] = {}  # access -> the number in it, and the rest
         self.starts: dict[
             tuple[ir.Value, Expr], set[int]
         ] = {}  # (buffer, where to) -> elements from there that are accessed
@@ -86,17 +88,20 @@ class Expressions:
 
     def address(self, op: ir.Operation) -> Expr:
         """The element offset that a load or a store goes to."""
-        first = ACCESSES[op.name]
-        indices = [self.of(value) for value in list(op.operands)[first:]]
-        return self._simplified(substitute(layout_of(op.operands[first - 1].type).results[0], indices))
+        known = self.addresses.get(op.operation)
+        if known is not None:
+            return known
+        buffer, *indices = list(op.operands)[ACCESSES[op.name] - 1 :]
+        offset = substitute(layout_of(buffer.type).results[0], [self.of(index) for index in indices])
+        self.addresses[op.operation] = found = self._simplified(offset)
+        return found
 
     def apart(self, op: ir.Operation) -> tuple[Expr, int]:
         """An element offset, and how many elements from there a load or a store goes to: one offset for all accesses of a buffer between which
         are always as many elements."""
-        address = self.address(op)
-        start, rest = _started(address)
-        near = self.starts.get((op.operands[ACCESSES[op.name] - 1], rest), ())
-        return (rest, start) if len(near) > 1 else (address, 0)
+        start, rest = self.parts[op]
+        near = self.starts[op.operands[ACCESSES[op.name] - 1], rest]
+        return (rest, start) if len(near) > 1 else (self.address(op), 0)
 
     def bound(self, value: ir.Value) -> int | None:
         """No less than the size of an index, or an integer that is computed of indices; None if it is not known."""
@@ -151,8 +156,9 @@ class Expressions:
         for view in block.operations:
             op = view.operation
             if op.name in ACCESSES:
-                self.uses.append(address := self.address(op))
-                start, rest = _started(address)
+                self.uses.append(self.address(op))
+                self.linear[op] = linear(self.uses[-1])
+                self.parts[op] = start, rest = _started(self.uses[-1], self.linear[op])
                 self.starts.setdefault((op.operands[ACCESSES[op.name] - 1], rest), set()).add(start)
             elif not self._symbolic(op):
                 self.uses += [self.of(v) for v in op.operands if isinstance(v.type, ir.IndexType)]

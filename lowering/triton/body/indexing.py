@@ -1,6 +1,6 @@
 """Affine expressions of atoms and symbols, emitted as integer tiles."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
 from bascule.dialect.analysis.affine.linear_forms import Form, dims_of, linear
@@ -30,6 +30,8 @@ class Indexing:
         self.flat: dict[
             int, tuple[list[tuple[int, Expr]], Tile]
         ] = {}  # first atom of a loop of several groups -> (groups, position)
+        self.forms: dict[Expr, Form[int]] = {}
+        self.given: dict[int, tuple[Callable[[], Tile], Hashable]] = {}  # atom -> its tile, and what that is made of
 
     def number(self, value: int) -> Tile:
         return Tile(self.b.constant(self.type, value))
@@ -106,7 +108,11 @@ class Indexing:
     def joining(self, e: Expr) -> Expr:
         """`e` where several groups of a loop that it runs through as through one are their flat position: no quotients, and Triton sees that
         neighbours are adjacent."""
-        form = linear(e)
+        if not self.flat:
+            return e
+        form = self.forms.get(e)
+        if form is None:
+            form = self.forms[e] = linear(e)
         replaced: dict[int, Expr] = {}
         for groups, position in self.flat.values():
             first = 0
@@ -146,8 +152,20 @@ class Indexing:
             replaced[number] = expr(0)
         replaced[groups[last][0]] = Expr.get_dim(atom)
 
+    def place(self, form: Form[int]) -> Hashable:
+        """Equal for two addresses of which one tile is made: they run through the same in the same steps, though the atoms are two loops'. None
+        where that is not known."""
+        found: list[Hashable] = []
+        for atom in sorted(form.steps):
+            made, of = self.given.get(atom, (None, None))
+            if made is None or self.at[atom] is not made:
+                return None
+            found.append((of, form.steps[atom]))
+        return None if form.terms else (form.start, *found)
+
     def put(self, atom: int, tile: Tile, *, positive: bool) -> None:
         self.at[atom] = lambda: tile
+        self.given[atom] = self.at[atom], tile
         self.flat.pop(atom, None)  # of a loop that the atom belonged to
         if positive:
             self.positive.add(atom)
@@ -159,6 +177,7 @@ class Indexing:
                 self.put(atom, self.number(0), positive=True)
             if group:
                 self.at[group[-1]] = partial(self.coordinate, groups, number, flat)
+                self.given[group[-1]] = self.at[group[-1]], (flat, number, *(size for _, size in groups))
         named = [(group[-1], size) for group, size in groups if group]
         if len(named) > 1:
             self.flat[named[0][0]] = named, flat

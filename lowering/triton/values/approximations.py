@@ -120,7 +120,8 @@ def scaled_or_hidden(x: ir.Value, y: ir.Value) -> tuple[list[ir.Value], float] |
 
 
 def is_op(value: ir.Value, name: str) -> bool:
-    return isinstance(value.owner, ir.Operation | ir.OpView) and value.owner.name == name
+    owner = value.owner
+    return not isinstance(owner, ir.Block) and owner.name == name
 
 
 def number_of(value: ir.Value) -> float | None:

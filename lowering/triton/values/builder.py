@@ -5,8 +5,9 @@ persistent row stays in registers between the loops that read it. What does not 
 loads too: Triton leaves those where they stand, and reads a layer norm's weights again for each row.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from bascule.dialect.mlir import arith, ir
 
@@ -118,6 +119,14 @@ class Builder:
             if key in scope:
                 return scope[key]
         return None
+
+    def known(self, key: Hashable) -> Any:
+        """What was kept for `key`, if that can be used here."""
+        return next((scope[key] for scope in self.scopes if key in scope), None)
+
+    def keep(self, key: Hashable, made: Any, values: Sequence[ir.Value]) -> None:
+        """`made`, of `values`, for `key`, where those can be used: what has one key would be built of the same operations, one by one."""
+        self.scopes[max(self.depths.get(value, 0) for value in values)][key] = made
 
     def _outermost(
         self, name: str, type_: ir.Type, operands: Sequence[ir.Value], attributes: dict[str, ir.Attribute] | None
