@@ -26,7 +26,8 @@ from .rank_profile import Ran, communication, most_exposed, ran_in
 
 COMPILERS = ("eager", "inductor", "inductor_overlap", "bascule")
 PROFILED = 9  # steps, one by one
-AHEAD = 3  # steps' time for which the GPU is kept busy, for the host to launch two meanwhile
+AHEAD = 2  # steps' time for which the GPU is kept busy, for the host to launch one meanwhile
+SPINS = "spin_kernel"  # what keeps it busy: nothing that a collective could be beside
 CYCLES = 2e6  # a ms, at most; a clock that is slower keeps the GPU busy for longer
 UNEVEN = 3  # steps with batches of several sizes; their losses and the first step's are compared
 MEASURED = {
@@ -247,31 +248,31 @@ def _communication(step: Callable, ids: torch.Tensor) -> dict[str, Any]:
 
 
 def _communication_ahead(step: Callable, ids: torch.Tensor, step_ms: float) -> dict[str, Any]:
-    """The same where the host is ahead on every machine: the GPU is kept busy until two steps are launched. What is exposed then is what links
-    and the order of kernels leave."""
+    """The same where the host is ahead on every machine: before the second of two steps the GPU is kept busy until that is launched. What is
+    exposed then is what links and the order of kernels leave."""
     ran = [_profiled(step, ids, int(AHEAD * step_ms * CYCLES)) for _ in range(PROFILED)]
     told = [communication(each, _gathered) for each in ran]
     exposed = [one["exposed_ms"] for one in told]
-    return {
-        "communication_ahead_ms": statistics.median(one["communication_ms"] for one in told),
-        "exposed_ahead_ms": statistics.median(exposed),
-        "exposed_ahead_ms_range": [min(exposed), max(exposed)],
+    names = "communication_ms", "exposed_ms", "host_late_ms"
+    medians = {
+        name.replace("_ms", "_ahead_ms"): statistics.median(one.get(name, 0.0) for one in told) for name in names
     }
+    return {**medians, "exposed_ahead_ms_range": [min(exposed), max(exposed)]}
 
 
 def _profiled(step: Callable, ids: torch.Tensor, busy: int = 0) -> list[Ran]:
     """What ran in two steps: the second is one of many in a row, and ranks that profilers started apart have met. `busy`: for so many cycles the
-    GPU does nothing of them."""
+    GPU does nothing of it. A driver takes about a thousand launches ahead, more than those of a step."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as found:
+        step(ids, read=False)
         if busy:
             torch.cuda._sleep(busy)
-        for _ in range(2):
-            step(ids, read=False)
+        step(ids, read=False)
         torch.cuda.synchronize()
     events = found.profiler.kineto_results.events()  # type: ignore[union-attr]
-    return ran_in(events)
+    return [each for each in ran_in(events) if SPINS not in each.name]
 
 
 def _gathered(own: Any) -> list[Any]:
