@@ -10,7 +10,7 @@ from benchmarks.rank_models import SIZES
 from .predicted_ranks import predictions, step_under_ddp, step_under_fsdp2
 
 RESULTS = Path(__file__).parents[2] / "benchmarks/results"
-BEFORE, NOW = "cuda_ranks_h200.json", "cuda_ranks_predicted.json"
+BEFORE, NOW, AHEAD = "cuda_ranks_h200.json", "cuda_ranks_predicted.json", "cuda_ranks_ahead.json"
 COMMUNICATION, EXPOSED = 0.08, 0.15  # relative
 # BEFORE buckets had 25 MiB, and the last reduction came last.
 PASSES = {BEFORE: {"bucket-collectives": f"bucket-collectives{{bytes={25 << 20}}}", "delay-weight-gradients": ""}}
@@ -58,6 +58,15 @@ def test_collectives_between_graphs_are_as_measured(stepped, case, exposed):
     measured = measured_of(case)
     assert 1e3 * told.communication == pytest.approx(measured["communication_ms"], rel=COMMUNICATION)
     assert 1e3 * (told.exposed + told.beside_moves) == pytest.approx(measured["exposed_ms"], rel=exposed)
+
+
+@pytest.mark.parametrize("case", ["llama, fsdp2", "llama, fsdp2_whole"])
+def test_gathers_of_a_step_that_was_launched_ahead_are_as_measured(case):
+    """Compiled as a whole or by block it has the same gathers: Dynamo breaks its graph at FSDP2's hooks."""
+    told, measured = step_under_fsdp2("llama", 2).predicted(), measured_of(case, AHEAD)
+    assert 1e3 * told.communication == pytest.approx(measured["communication_ahead_ms"], rel=COMMUNICATION)
+    assert 1e3 * told.exposed == pytest.approx(measured["exposed_ahead_ms"], rel=EXPOSED)
+    assert measured["exposed_ahead_ms"] <= 0.15 * measured["communication_ahead_ms"]
 
 
 def test_between_reductions_and_copies_it_is_told_apart():

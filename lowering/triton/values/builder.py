@@ -121,7 +121,7 @@ class Builder:
         return None
 
     def known(self, key: Hashable) -> Any:
-        """What was kept for `key`, if that can be used here."""
+        """Whatever was kept for `key`, if that can be used here."""
         return next((scope[key] for scope in self.scopes if key in scope), None)
 
     def keep(self, key: Hashable, made: Any, values: Sequence[ir.Value]) -> None:

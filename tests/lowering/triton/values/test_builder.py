@@ -1,4 +1,4 @@
-"""What the builder remembers of a body is what it would build again: the text of a kernel is the same without it."""
+"""A builder remembers of a body what it would build again: the text of a kernel is the same without it."""
 
 import pytest
 import torch
