@@ -261,8 +261,8 @@ def _communication_ahead(step: Callable, ids: torch.Tensor, step_ms: float) -> d
 
 
 def _profiled(step: Callable, ids: torch.Tensor, busy: int = 0) -> list[Ran]:
-    """The kernels and copies of two steps: the second is one of many in a row, and ranks that profilers started apart have met. `busy`: for so many cycles the
-    GPU does nothing of it. A driver takes about a thousand launches ahead, more than those of a step."""
+    """The kernels and copies of two steps: the second is one of many in a row, and ranks that profilers started apart have met. `busy`: for so
+    many cycles the GPU does nothing of it. A driver takes about a thousand launches ahead, more than those of a step."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as found:
