@@ -9,7 +9,7 @@ from ..ir.locations import source_of
 from ..ir.regions import ops_named
 from ..ir.types import symbols_among
 from ..mlir import ir
-from . import attributes, calls, divisors, indices, numbers, operators
+from . import attributes, calls, divisors, indices, layouts, numbers, operators
 from .callers import check_callers
 from .recursion import recursions
 from .structure import check_structure
@@ -23,8 +23,11 @@ for names, check in (
     (divisors.MAPS, divisors.check_divisors),  # before what computes with the maps
     (indices.INDEXED, indices.check_indices),
     (indices.SLICED, indices.check_slice),
+    (layouts.MADE, layouts.check_layout),  # after what a view's map divides by
     (("bascule.view",), indices.check_view),
     (("memref.alloc",), numbers.check_over),
+    (("memref.alloc",), numbers.check_arena),
+    (("builtin.unrealized_conversion_cast",), numbers.check_cast),
     (("bascule.compute", "bascule.scan", "bascule.scatter"), numbers.check_together),
 ):
     for name in names:
@@ -36,7 +39,8 @@ _LOOKED_AT = frozenset((*CHECKS, CALL))
 
 def check_contract(module: ir.Module) -> None:
     """Raises `UserErrors`, of all ops and functions that break the dialect's contract. Takes time in proportion to the ops."""
-    faults = list(_faults(module))
+    with module.context:  # in which maps are evaluated
+        faults = list(_faults(module))
     if faults:
         raise UserErrors(faults)
 
@@ -51,7 +55,7 @@ def _faults(module: ir.Module) -> Iterator[UserError]:
             (operators.check_function,) if is_extern(function) else (_check_storages, check_structure, check_callers)
         )
         kinds = (attributes.check_attributes, attributes.check_arguments)
-        yield from _refused((*kinds, divisors.check_sizes, *checks), function)
+        yield from _refused((*kinds, divisors.check_sizes, layouts.check_reach, *checks), function)
         if is_extern(function):
             continue
         own = made.setdefault(function.attributes["sym_name"].value, [])

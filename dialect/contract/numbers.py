@@ -3,10 +3,10 @@
 from math import prod
 
 from ..errors import UserError
-from ..ir.attribute_names import TOGETHER_DIMS
+from ..ir.attribute_names import ARENA, TOGETHER_DIMS
 from ..ir.functions import OVER
 from ..ir.locations import source_of
-from ..ir.types import byte_width
+from ..ir.types import byte_width, scalar_type
 from ..mlir import ir
 
 
@@ -29,6 +29,28 @@ def check_over(op: ir.Operation) -> None:
 def _bytes(type_: ir.MemRefType) -> int | None:
     """Those of all elements, where the sizes are known."""
     return prod(type_.shape) * byte_width(type_.element_type) if type_.has_static_shape else None
+
+
+def check_arena(op: ir.Operation) -> None:
+    """Refuses an allocation of anything but bytes where intermediates are said to lie."""
+    if ARENA in op.attributes and not str(op.results[0].type).endswith("xi8>"):
+        told = f"'{ARENA}' of '{op.name}' is on {op.results[0].type}: an arena is bytes, memref<?xi8>"
+        raise UserError(told, location=source_of(op.location))
+
+
+def check_cast(op: ir.Operation) -> None:
+    """Refuses a cast in a body that is no change of sign: it is there for elements of unsigned integers, and moves no bits."""
+    around = op.parent
+    types = [value.type for value in (*op.operands, *op.results)]
+    if around is None or not around.operation.name.startswith("bascule.") or not all(map(_is_number, types)):
+        return
+    if len(types) != 2 or scalar_type(types[0]) != scalar_type(types[1]):
+        told = f"'{op.name}' makes {', '.join(map(str, types[1:]))} of {types[0]}, which is no change of sign"
+        raise UserError(told, location=source_of(op.location), hint="arith has the casts that compute")
+
+
+def _is_number(type_: ir.Type) -> bool:
+    return isinstance(type_, ir.IntegerType | ir.FloatType | ir.IndexType)
 
 
 def check_together(op: ir.Operation) -> None:

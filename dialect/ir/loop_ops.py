@@ -85,13 +85,13 @@ def verify_size_map(op: Any, name: str) -> bool:
     if sizes.n_dims != 0:
         return fail(op, f"expects '{name}' to be a map of symbols only, affine_map<()[s0, ...] -> (...)>")
     if sizes.n_symbols:
-        known = _symbols_around(op.operation)
+        known = symbols_around(op.operation)
         if known is not None and sizes.n_symbols > known:
             return fail(op, f"has a '{name}' of {sizes.n_symbols} symbols in a function of {known}")
     return True
 
 
-def _symbols_around(op: ir.Operation) -> int | None:
+def symbols_around(op: ir.Operation) -> int | None:
     """How many leading `index` arguments the function around `op` has; None outside of functions."""
     parent = op.parent
     while parent is not None and parent.operation.name != "func.func":

@@ -6,7 +6,15 @@ from typing import Any
 from ..mlir import ext, ir
 from .attributes import value_of
 from .definition import Bascule, Writes, declare, fail
-from .loop_ops import sign_hint, verify_body, verify_place, verify_ranges, verify_size_map, verify_sizes
+from .loop_ops import (
+    sign_hint,
+    symbols_around,
+    verify_body,
+    verify_place,
+    verify_ranges,
+    verify_size_map,
+    verify_sizes,
+)
 from .types import scalar_type
 
 # How a store combines with what is there. Absent on the op: "set". `minu`, `maxu` are unsigned; floats: NaN wins.
@@ -153,6 +161,9 @@ class ViewOp(Bascule.Operation, name="view", traits=[ext.Pure]):
                 self,
                 f"has a map of {map_.n_dims} dims to {len(map_.results)} results for ranks {result.rank} and {source.rank}",
             )
+        known = symbols_around(self.operation)
+        if known is not None and map_.n_symbols > known:
+            return fail(self, f"has a 'map' of {map_.n_symbols} symbols in a function of {known}")
         if len(shape.results) != result.rank:
             return fail(self, f"expects 'shape' to give {result.rank} sizes, got {shape}")
         if source.element_type != result.element_type:

@@ -7,9 +7,11 @@ A size lives in one place: a compute's, scan's or view's own map, an argument's 
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+from ..errors import UserError
 from ..mlir import ir
 from .attributes import LayoutAttr
 from .functions import SHAPE, SHAPES
+from .locations import source_of
 from .regions import end_of
 
 Size: TypeAlias = int | ir.AffineExpr
@@ -151,7 +153,7 @@ def shape_of(value: ir.Value) -> list[ir.AffineExpr]:
     if name == "bufferization.alloc_tensor":
         function = owner.parent
         return list(function.attributes[SHAPES][returned_number(function, value)].value.results)
-    raise AssertionError(f"no shape is known for a result of {name}")
+    raise UserError(f"no sizes are known of a result of '{name}', {type_}", location=source_of(owner.location))
 
 
 def callee_of(call: ir.Operation) -> ir.Operation:

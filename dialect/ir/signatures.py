@@ -93,8 +93,7 @@ def _check(
         complaint = None
         if isinstance(type_, ir.RankedTensorType | ir.MemRefType):
             size = sizes[number] if number < len(sizes) else None
-            laid = _layout if isinstance(type_, ir.RankedTensorType) else _strides
-            complaint = _element(type_) or laid(type_, symbols) or _sizes(type_, size, symbols, name)
+            complaint = _element(type_) or layout_complaint(type_, symbols) or _sizes(type_, size, symbols, name)
         elif what == "result" or symbols is None or number >= symbols:
             complaint = _other(type_)
         if complaint:
@@ -111,6 +110,11 @@ def _other(type_: ir.Type) -> str | None:
 
 def _element(type_: ir.RankedTensorType | ir.MemRefType) -> str | None:
     return None if str(type_.element_type) in ELEMENTS else "has elements of a type that no dtype of PyTorch is"
+
+
+def layout_complaint(type_: ir.RankedTensorType | ir.MemRefType, symbols: int | None) -> str | None:
+    """Tells what is wrong with the layout of a type in a function of `symbols` symbols."""
+    return _layout(type_, symbols) if isinstance(type_, ir.RankedTensorType) else _strides(type_, symbols)
 
 
 def _strides(type_: ir.MemRefType, symbols: int | None) -> str | None:

@@ -4,11 +4,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from bascule.dialect.contract.layouts import far
 from bascule.dialect.errors import UnsupportedError, UserError
 from bascule.dialect.ir.attributes import LayoutAttr, value_of
 from bascule.dialect.ir.functions import EFFECTS, SHAPES
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.ir.shapes import expr
+from bascule.dialect.ir.signatures import layout_complaint
 from bascule.dialect.mlir import ir
 
 EXPR, LAYOUTS = "bascule.expr", "bascule.layouts"
@@ -138,7 +140,9 @@ class VTensors:
         map_ = ir.AffineMapAttr(layout.map).value
         if (map_.n_dims, len(map_.results)) != (len(shape), 1) or map_.n_symbols > symbols:
             return "layout", f"has {layout} for {type_}: one of {len(shape)} dims, of {symbols} symbols, is needed"
-        return None
+        pair = self.tensor(type_, layout, sizes and sizes.value)
+        wrong = pair and (layout_complaint(pair[0], symbols) or far(pair[0]))
+        return ("layout", f"gives {pair[0]}, which {wrong}") if pair and wrong else None
 
 
 def _of_results(op: ir.Operation, name: str) -> list[ir.Attribute | None]:

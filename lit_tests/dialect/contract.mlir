@@ -142,3 +142,91 @@ func.func @odd(%x: tensor<4xf32>) -> tensor<4xf32> attributes {bascule.graph} {
 func.func @storages(%x: tensor<4xf32>) -> tensor<4xf32> attributes {bascule.graph, bascule.storages = array<i64: 0, 1, 2>} {
   return %x : tensor<4xf32>
 }
+
+// -----
+
+// What an operation makes has a layout that is known, in which each element has an address of its own.
+func.func @encoded(%x: tensor<4xf32>) attributes {bascule.graph} {
+  // expected-error @+1 {{the result of 'bascule.compute', tensor<4xf32, "own">, has an encoding that is no #bascule.layout}}
+  %0 = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %e = tensor.extract %x[%i] : tensor<4xf32>
+    "bascule.yield"(%e) : (f32) -> ()
+  }) {ranges = affine_map<() -> (4)>} : () -> tensor<4xf32, "own">
+  return
+}
+
+// -----
+
+#wrapped = #bascule.layout<affine_map<(d0) -> (d0 mod 2)>>
+func.func @wrapped(%x: tensor<4xf32, #wrapped>, %init: tensor<4xf32>) attributes {bascule.graph} {
+  // expected-error @+1 {{the result of 'bascule.scan'}}
+  %0 = "bascule.scan"() ({
+  ^bb0(%i: index):
+    %e = tensor.extract %init[%i] : tensor<4xf32>
+    "bascule.yield"(%e) : (f32) -> ()
+  }) {dim = 0 : i64, kind = "sum", ranges = affine_map<() -> (4)>} : () -> tensor<4xf32, #wrapped>
+  return
+}
+
+// -----
+
+#row = #bascule.layout<affine_map<(d0, d1) -> (d1)>>
+func.func @expanded(%x: tensor<8xf32>) -> tensor<4x8xf32, #row> attributes {bascule.graph} {
+  // Of a view both may be one element.
+  %0 = "bascule.view"(%x) {map = affine_map<(d0, d1) -> (d1)>, shape = affine_map<() -> (4, 8)>} : (tensor<8xf32>) -> tensor<4x8xf32, #row>
+  // expected-error @+1 {{has the elements [0, 0] and [1, 0] at one address}}
+  %1 = "bascule.compute"() ({
+  ^bb0(%i: index, %j: index):
+    %e = tensor.extract %x[%j] : tensor<8xf32>
+    "bascule.yield"(%e) : (f32) -> ()
+  }) {ranges = affine_map<() -> (4, 8)>} : () -> tensor<4x8xf32, #row>
+  return %0 : tensor<4x8xf32, #row>
+}
+
+// -----
+
+#met = #bascule.layout<affine_map<(d0, d1) -> (d0 * 4 + d1 * 2)>>
+#apart = #bascule.layout<affine_map<(d0, d1) -> (d0 * 2 + d1 * 3)>>
+func.func @met(%x: tensor<4x8xf32>, %y: tensor<3x2xf32>) attributes {bascule.graph} {
+  // expected-error @+1 {{has the elements [1, 0] and [0, 2] at one address}}
+  %0 = "bascule.view"(%x) {map = affine_map<(d0, d1) -> (d0, d1)>, shape = affine_map<() -> (4, 8)>} : (tensor<4x8xf32>) -> tensor<4x8xf32, #met>
+  %1 = "bascule.view"(%y) {map = affine_map<(d0, d1) -> (d0, d1)>, shape = affine_map<() -> (3, 2)>} : (tensor<3x2xf32>) -> tensor<3x2xf32, #apart>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{argument 0 of @far, tensor<4294967296x4294967296xf32>, has addresses of more than 60 bits}}
+func.func @far(%x: tensor<4294967296x4294967296xf32>) attributes {bascule.graph} {
+  return
+}
+
+// -----
+
+func.func @symbols_of_a_map(%x: tensor<4xf32>) attributes {bascule.graph} {
+  // expected-error @+1 {{has a 'map' of 1 symbols in a function of 0}}
+  %0 = "bascule.view"(%x) {map = affine_map<(d0)[s0] -> (d0 + s0)>, shape = affine_map<() -> (4)>} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @more_bits(%x: tensor<4xui8>) attributes {bascule.graph} {
+  %0 = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %e = tensor.extract %x[%i] : tensor<4xui8>
+    // expected-error @+1 {{'builtin.unrealized_conversion_cast' makes i32 of ui8, which is no change of sign}}
+    %s = builtin.unrealized_conversion_cast %e : ui8 to i32
+    "bascule.yield"(%s) : (i32) -> ()
+  }) {ranges = affine_map<() -> (4)>} : () -> tensor<4xi32>
+  return
+}
+
+// -----
+
+func.func @arena(%x: memref<4xf32>) attributes {bascule.graph} {
+  // expected-error @+1 {{'bascule.arena' of 'memref.alloc' is on memref<4xf32>: an arena is bytes}}
+  %0 = memref.alloc() {bascule.arena} : memref<4xf32>
+  return
+}

@@ -35,7 +35,7 @@ class Convolution:
     @staticmethod
     def of(op: ir.Operation, function: ir.Operation) -> "Convolution | None":
         """The convolution that `op`, a call of the ATen function `function`, computes; None for another operator, for what is not an image with
-        a batch or has steps known only at run time, and for results of other ranks than the operator gives."""
+        a batch, has steps known only at run time or such as PyTorch refuses, and for results of other ranks than the operator gives."""
         form = _FORMS.get(function.attributes[EXTERN].value)
         if form is None:
             return None
@@ -50,6 +50,8 @@ class Convolution:
         if dilation is None or len(shape_of(tensors[0])) != rank + 2 or rank < 1:
             return None
         steps = tuple(zip(*(values * rank if len(values) == 1 else values for values in (stride, padding, dilation))))
+        if any(stride < 1 or padding < 0 or dilation < 1 for stride, padding, dilation in steps):
+            return None
         biased = gradient is None and not isinstance(arguments[bias], ir.UnitAttr)
         results = tuple(function.attributes[RESULTS])
         ranks = [rank + 2 if number < 2 else 1 for number in results]

@@ -98,6 +98,8 @@ class _Check:
             )
         if not all(map(_power_of_two, tile)):
             raise refusal(self.kernel, f"the schedule's tile {list(tile)} is not of powers of two")
+        if domain.group < 1 or (domain.group > 1 and len(tile) < 2):
+            raise refusal(self.kernel, f"the schedule has groups of {domain.group} along one of {len(tile)} axes")
         if domain.programs and (domain.programs < 0 or self.schedule.group or self.schedule.cluster > 1):
             what = f"{domain.programs} programs for one tile after the other"
             raise refusal(self.kernel, f"the schedule has {what}, in groups of launches, or in clusters")
@@ -105,16 +107,16 @@ class _Check:
             self._consumers(domain)
         self._loops(domain.loops, op)
         dot = any(loop.dot for loop in domain.loops)  # its pieces have a side of the tile each
-        points = _longest(domain.loops) * max(tile) if dot else _longest(domain.loops) * prod(tile)
         if dot:
             self._dot(domain)
+        points = _longest(domain.loops) * max(tile) if dot else _longest(domain.loops) * prod(tile)
         if points > MOST_POINTS:
             raise refusal(self.kernel, f"the schedule has tiles of {points} elements, more than {MOST_POINTS}")
 
     def _dot(self, domain: DomainSchedule) -> None:
         matrix, batch = domain.tile[-2:], domain.tile[:-2]
         loops = [loop for loop in domain.loops if not loop.segments]
-        least = min(*matrix, loops[0].step)
+        least = min([*matrix, loops[0].step])
         walks = {(loop.dot, loop.walk) for loop in loops}
         if len(walks) != 1 or len(matrix) < 2 or max(batch, default=1) > 1 or least < LEAST_DOT:
             what = f"tensor cores for a tile of {list(domain.tile)}, steps of {[loop.step for loop in domain.loops]}"
