@@ -1,6 +1,6 @@
 // RUN: not bascule-opt %s --schedule-kernels=target=cuda --to-triton 2>&1 | filecheck %s
 
-// CHECK: :11:14: error: a loop that carries an index: no Triton lowering yet
+// CHECK: :11:14: error: a loop of an index: no Triton lowering yet
 func.func private @k(%x: memref<100xf32>, %out: memref<100xf32>) {
   "bascule.kernel"() ({
   ^bb0(%i: index):

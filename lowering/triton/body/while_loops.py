@@ -11,8 +11,7 @@ from .emitter import RULES, Body, unsupported
 def repeat(body: Body, op: ir.Operation) -> None:
     """`scf.while`: steps as long as the condition holds at a lane."""
     b, axes = body.b, body.axes
-    if any(isinstance(value.type, ir.IndexType) for value in [*op.operands, *op.results]):
-        raise unsupported(op, "a loop that carries an index")
+    _refuse_indices(op)
     before, after = (region.blocks[0] for region in op.regions)
     count = len(before.arguments)
     mask = body.memory.mask(axes)  # what is not at a point may never end
@@ -42,9 +41,16 @@ def repeat(body: Body, op: ir.Operation) -> None:
         body.env[result] = Tile(value, axes)
 
 
+def _refuse_indices(op: ir.Operation) -> None:
+    """An index is an expression here, and no value that steps change."""
+    if any(isinstance(value.type, ir.IndexType) for value in [*op.operands, *op.results]):
+        raise unsupported(op, "a loop of an index")
+
+
 def count_up(body: Body, op: ir.Operation) -> None:
     """`scf.for` by ones: as many steps as the longest of a program's lanes has; lanes that have fewer keep what they carry."""
     b, axes = body.b, body.axes
+    _refuse_indices(op)
     lower, upper, step, *initial = op.operands
     block = op.regions[0].blocks[0]
     if b.numbers.get(body.tile(step).value) != 1:
