@@ -12,7 +12,7 @@ from ..mlir import ir
 from . import attributes, calls, divisors, indices, layouts, numbers, operators
 from .callers import check_callers
 from .recursion import recursions
-from .structure import check_structure
+from .structure import check_declaration, check_structure
 
 Check = Callable[[ir.Operation], None]
 
@@ -55,7 +55,8 @@ def _faults(module: ir.Module) -> Iterator[UserError]:
             (operators.check_function,) if is_extern(function) else (_check_storages, check_structure, check_callers)
         )
         kinds = (attributes.check_attributes, attributes.check_arguments)
-        yield from _refused((*kinds, divisors.check_sizes, layouts.check_reach, *checks), function)
+        told = (*kinds, divisors.check_sizes, layouts.check_reach, check_declaration)
+        yield from _refused((*told, *checks), function)
         if is_extern(function):
             continue
         own = made.setdefault(function.attributes["sym_name"].value, [])

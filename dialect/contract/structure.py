@@ -1,15 +1,23 @@
 """Structure of functions: graphs and kernel functions have one block, and a kernel function has what a launch runs, and nothing else."""
 
 from ..errors import UserError
-from ..ir.functions import GRAPH, kernel_op
+from ..ir.functions import EXTERN, GRAPH, kernel_op
 from ..ir.locations import source_of
 from ..ir.regions import end_of
 from ..mlir import ir
 
+_GRAPH_HINT = "a graph function has a body, and stands for no operator"
 DESTINATION = "bufferization.alloc_tensor"
 # A lowering takes the kernel, and nothing else of its function.
 BESIDE = frozenset((DESTINATION, "affine.apply", "arith.constant", "bascule.kernel", "func.return"))
 HINT = "a kernel function has destinations, one bascule.kernel, and a return of the destinations"
+
+
+def check_declaration(function: ir.Operation) -> None:
+    """Refuses a graph without a body."""
+    if GRAPH in function.attributes and (EXTERN in function.attributes or not len(function.regions[0].blocks)):
+        told = f"{_named(function)} is a declaration with '{GRAPH}'"
+        raise UserError(told, location=source_of(function.location), hint=_GRAPH_HINT)
 
 
 def check_structure(function: ir.Operation) -> None:

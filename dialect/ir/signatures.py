@@ -9,6 +9,7 @@ from .attributes import LayoutAttr, OperandAttr
 from .functions import ARGUMENTS, EXTERN, MUTATES, OUT, RESULTS, RETURNED_AS, SHAPE, SHAPES, VIEWS
 from .locations import source_of
 from .scalar_types import ELEMENTS
+from .shapes import constant
 from .types import symbols_among
 
 NOT_STRIDED = "has a layout that is not strided: a sum of dims, each times its stride, which is not negative"
@@ -182,6 +183,9 @@ def _sizes(
     map_ = sizes.value
     if (map_.n_dims, len(map_.results)) != (0, type_.rank):
         return f"has a '{name}' of {map_.n_dims} dims and {len(map_.results)} sizes: 0 and {type_.rank} are needed"
+    for dim, size in enumerate(map_.results):
+        if not type_.is_dynamic_dim(dim) and constant(size) != type_.get_dim_size(dim):
+            return f"has a '{name}' whose size {dim} is {size}"
     return _beyond(f"'{name}'", map_, symbols)
 
 

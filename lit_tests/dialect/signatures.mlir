@@ -270,3 +270,10 @@ func.func @turned(%x: memref<4x8xf32, affine_map<(d0, d1) -> (d1, d0)>>) attribu
 func.func @halved(%x: memref<4x8xf32, affine_map<(d0, d1) -> (d0 floordiv 2 + d1)>>) attributes {bascule.graph} {
   return
 }
+
+// -----
+
+// expected-error @+1 {{argument 1 of @other_size, tensor<4xf32>, has a 'bascule.shape' whose size 0 is s0}}
+func.func @other_size(%n: index, %x: tensor<4xf32> {bascule.shape = affine_map<()[s0] -> (s0)>}) attributes {bascule.graph} {
+  return
+}

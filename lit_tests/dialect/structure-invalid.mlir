@@ -113,3 +113,13 @@ func.func private @second(%x: memref<4xf32>) {
   }) {ranges = affine_map<() -> (4)>} : () -> ()
   return
 }
+
+// -----
+
+// expected-error @+1 {{@aten.neg is a declaration with 'bascule.graph'}}
+func.func private @aten.neg(tensor<4xf32>) -> tensor<4xf32> attributes {bascule.graph, bascule.extern = "aten.neg.default", bascule.arguments = [#bascule.operand<0>], bascule.results = array<i64: 0>}
+
+// -----
+
+// expected-error @+1 {{@none is a declaration with 'bascule.graph'}}
+func.func private @none(tensor<4xf32>) -> tensor<4xf32> attributes {bascule.graph}
