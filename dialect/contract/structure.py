@@ -37,7 +37,7 @@ def check_structure(function: ir.Operation) -> None:
         op = view.operation
         if op.name not in BESIDE or (op.name == "bascule.kernel" and op != kernel):
             told = f"'{op.name}' stands beside the kernel of {_named(function)}, where no launch runs it"
-            raise UserError(told, location=source_of(op.location), hint=HINT)
+            raise UserError(told, location=source_of(op.location) or source_of(function.location), hint=HINT)
         if op.name == DESTINATION:
             _check_destination(op, function)
     _check_results(end_of(blocks[0]), function)
@@ -54,7 +54,7 @@ def _check_destination(op: ir.Operation, function: ir.Operation) -> None:
     sizes, copied, _ = op.attributes["operandSegmentSizes"]
     if copied and not isinstance(op.operands[sizes].owner, ir.Block):
         told = f"'{op.name}' starts from what is no argument of the kernel function {_named(function)}"
-        raise UserError(told, location=source_of(op.location), hint=HINT)
+        raise UserError(told, location=source_of(op.location) or source_of(function.location), hint=HINT)
 
 
 def _check_results(end: ir.Operation, function: ir.Operation) -> None:

@@ -1,6 +1,6 @@
 """The difference of a module before and after a pass by structure: ops are matched by function, name and location, not by lines of text.
-Values that are only numbered otherwise, and ops that only stand elsewhere in a function, are no difference; one that went to another function,
-a kernel say, is told as such."""
+Values that are only numbered otherwise, and ops that only stand elsewhere in a block, are no difference; one that went into a loop, out of one,
+or to another function, a kernel say, is told as such."""
 
 import sys
 from collections import defaultdict
@@ -17,14 +17,18 @@ Key = tuple[str, str, str]  # function, op name, location
 
 @dataclass(frozen=True)
 class Shape:
-    """One op without what is inside of it: the types of its operands and results with the ops that make operands, and its attributes."""
+    """One op without what is inside of it: the op that it is in, where it has operands (a constant may stand anywhere), the types of its operands
+    and results with the ops that make operands, and its attributes."""
 
+    around: str
     types: str
     operands: tuple[str, ...]
     attributes: tuple[tuple[str, str], ...]
 
     def changes(self, other: "Shape") -> Iterator[str]:
         """The ways in which `other` is not the same."""
+        if self.around != other.around:
+            yield f"in {self.around} becomes in {other.around}"
         if self.types != other.types:
             yield f"{self.types} becomes {other.types}"
         if self.operands != other.operands:
@@ -55,7 +59,8 @@ def shapes_of(module: ir.Module) -> dict[Key, list[Shape]]:
 def _shape(op: ir.Operation) -> Shape:
     types = f"({', '.join(str(v.type) for v in op.operands)}) -> ({', '.join(str(v.type) for v in op.results)})"
     makers = tuple("argument" if isinstance(v.owner, ir.Block) else v.owner.name for v in op.operands)
-    return Shape(types, makers, tuple((named, str(op.attributes[named])) for named in op.attributes))
+    around = op.parent.name if op.parent is not None and len(op.operands) else "any"
+    return Shape(around, types, makers, tuple((named, str(op.attributes[named])) for named in op.attributes))
 
 
 def _place(op: ir.Operation) -> str:
