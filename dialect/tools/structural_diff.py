@@ -17,8 +17,8 @@ Key = tuple[str, str, str]  # function, op name, location
 
 @dataclass(frozen=True)
 class Shape:
-    """One op without what is inside of it: the op that it is in, where it has operands (a constant may stand anywhere), the types of its operands
-    and results with the ops that make operands, and its attributes."""
+    """One op without what is inside of it: the op around it (of one with operands: a constant may stand anywhere), the types of its operands
+    and results, the ops that make operands, and its attributes."""
 
     around: str
     types: str
