@@ -39,3 +39,32 @@ func.func private @without_rows(%x: memref<64xf32>, %out: memref<f32>) {
   }) {ranges = affine_map<() -> ()>, schedule = #bascule.schedule<{axes = array<i64>, capability = 90, index_bits = 32, kind = "row", loops = [{along = -1, dot = true, evict = "normal", fold = 0, loops = [], order = array<i64: 0>, step = 64, walk = 0}], order = array<i64>, stages = 1, target = "cuda", tile = array<i64>, warps = 1}>} : () -> ()
   return
 }
+
+// -----
+
+// What a position counts is the points in the order of the loop.
+func.func private @position(%x: memref<4x8xf32>, %out: memref<i64>) {
+  // expected-error @+1 {{the schedule's order [1, 0] is of a loop whose points count in their own}}
+  "bascule.kernel"() ({
+    %at = "bascule.reduce"() ({
+    ^bb0(%i: index, %j: index):
+      %e = memref.load %x[%i, %j] : memref<4x8xf32>
+      "bascule.yield"(%e) : (f32) -> ()
+    }) {kind = "argmax", ranges = affine_map<() -> (4, 8)>} : () -> i64
+    "bascule.store"(%at, %out) : (i64, memref<i64>) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> ()>, schedule = #bascule.schedule<{axes = array<i64>, capability = 90, index_bits = 32, kind = "row", loops = [{along = -1, evict = "normal", fold = 0, loops = [], order = array<i64: 1, 0>, step = 32, walk = 0}], order = array<i64>, stages = 1, target = "cuda", tile = array<i64>, warps = 1}>} : () -> ()
+  return
+}
+
+// -----
+
+func.func private @tiles_of_one_point(%x: memref<f32>, %out: memref<f32>) {
+  // expected-error @+1 {{the schedule has 2 programs for one tile after the other}}
+  "bascule.kernel"() ({
+    %e = memref.load %x[] : memref<f32>
+    "bascule.store"(%e, %out) : (f32, memref<f32>) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> ()>, schedule = #bascule.schedule<{axes = array<i64>, capability = 90, index_bits = 32, kind = "pointwise", loops = [], order = array<i64>, programs = 2, stages = 1, target = "cuda", tile = array<i64>, warps = 1}>} : () -> ()
+  return
+}

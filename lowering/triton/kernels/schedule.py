@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from math import prod
 
-from bascule.dialect.analysis.bodies.body_tree import sizes_of
+from bascule.dialect.analysis.bodies.body_tree import POSITIONS, sizes_of
 from bascule.dialect.analysis.bodies.nested_loops import inner_loops, iterations
 from bascule.dialect.mlir import ir
 from bascule.dialect.scheduling.gpu import clusters
@@ -100,9 +100,10 @@ class _Check:
             raise refusal(self.kernel, f"the schedule's tile {list(tile)} is not of powers of two")
         if domain.group < 1 or (domain.group > 1 and len(tile) < 2):
             raise refusal(self.kernel, f"the schedule has groups of {domain.group} along one of {len(tile)} axes")
-        if domain.programs and (domain.programs < 0 or self.schedule.group or self.schedule.cluster > 1):
+        alone = self.schedule.group or self.schedule.cluster > 1 or not tile
+        if domain.programs and (domain.programs < 0 or alone):
             what = f"{domain.programs} programs for one tile after the other"
-            raise refusal(self.kernel, f"the schedule has {what}, in groups of launches, or in clusters")
+            raise refusal(self.kernel, f"the schedule has {what}, in groups of launches, in clusters, or for one point")
         if domain.consumers:
             self._consumers(domain)
         self._loops(domain.loops, op)
@@ -162,6 +163,11 @@ class _Check:
     def _loop(self, loop: LoopSchedule, op: ir.Operation) -> None:
         step, fold, held, kept = loop.step, loop.fold, loop.held, loop.kept
         self._permutes(loop.order, op)
+        kind = op.attributes["kind"].value if "kind" in op.attributes else ""
+        if (op.name == "bascule.scan" or kind in POSITIONS) and [*loop.order] != sorted(loop.order):
+            raise refusal(
+                self.kernel, f"the schedule's order {list(loop.order)} is of a loop whose points count in their own"
+            )
         if not _power_of_two(step):
             raise refusal(self.kernel, f"the schedule's step {step} is not a power of two")
         if loop.evict not in ("normal", "first", "last"):
