@@ -21,7 +21,7 @@ Index = tuple[int, ...]
 
 
 def check_layout(op: ir.Operation) -> None:
-    """Refuses a result whose layout is no strided one, or in which two elements share an address: of a view two of its source."""
+    """Refuses a result whose layout is no strided one, or in which two elements share an address that do not in a view's source."""
     type_ = op.results[0].type
     complaint = layout_complaint(type_, symbols_around(op)) or far(type_)
     if complaint is None and isinstance(type_, ir.RankedTensorType) and type_.encoding and type_.has_static_shape:
@@ -90,10 +90,14 @@ def _at(map_: ir.AffineMap, index: Index, result: int = 0) -> int:
 
 
 def _is_seen_twice(op: ir.Operation, first: Index, second: Index) -> bool:
-    """Whether both indices of a view's result are, or may be, one element of its source."""
+    """Whether both indices of a view's result are, or may be, at one address of its source, which may itself be expanded."""
     if op.name != "bascule.view":
         return False
-    map_ = op.attributes["map"].value
-    return bool(map_.n_symbols) or all(
-        _at(map_, first, number) == _at(map_, second, number) for number in range(len(map_.results))
-    )
+    source, map_ = op.operands[0].type, op.attributes["map"].value
+    if map_.n_symbols or not source.has_static_shape or layout_complaint(source, None) is not None:
+        return True
+    layout = layout_of(source)
+    if layout.n_symbols:
+        return True
+    seen = [tuple(_at(map_, index, number) for number in range(len(map_.results))) for index in (first, second)]
+    return seen[0] == seen[1] or _at(layout, seen[0]) == _at(layout, seen[1])

@@ -172,8 +172,10 @@ func.func @wrapped(%x: tensor<4xf32, #wrapped>, %init: tensor<4xf32>) attributes
 // -----
 
 #row = #bascule.layout<affine_map<(d0, d1) -> (d1)>>
-func.func @expanded(%x: tensor<8xf32>) -> tensor<4x8xf32, #row> attributes {bascule.graph} {
-  // Of a view both may be one element.
+func.func @expanded(%x: tensor<8xf32>, %same: tensor<4xf32, #bascule.layout<affine_map<(d0) -> (0)>>>) -> tensor<4x8xf32, #row> attributes {bascule.graph} {
+  // Of a view both may be one element, or at one address before.
+  %again = "bascule.view"(%same) {map = affine_map<(d0, d1) -> (d0)>, shape = affine_map<() -> (4, 1)>}
+      : (tensor<4xf32, #bascule.layout<affine_map<(d0) -> (0)>>>) -> tensor<4x1xf32, #bascule.layout<affine_map<(d0, d1) -> (d1)>>>
   %0 = "bascule.view"(%x) {map = affine_map<(d0, d1) -> (d1)>, shape = affine_map<() -> (4, 8)>} : (tensor<8xf32>) -> tensor<4x8xf32, #row>
   // expected-error @+1 {{has the elements [0, 0] and [1, 0] at one address}}
   %1 = "bascule.compute"() ({
