@@ -160,7 +160,10 @@ class Fields(dict[str, str]):
         self.draft = draft
 
     def __missing__(self, name: str) -> str:
-        random, last = self.draft.random, self.draft.values[self["a"]].shape[-1]
+        random, last = (
+            self.draft.random,
+            (self.draft.values[self["a"]].shape or (1,))[-1],
+        )  # eager says what takes one number
         number = random.randrange(2)  # so that parameters are shared
         match name:
             case "last":
