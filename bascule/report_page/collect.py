@@ -45,6 +45,7 @@ def report(
         raise UserError(f"takes a function or a module, got {function!r}", location="report")
     if not all(isinstance(more, list | tuple) for more in calls):
         raise UserError("takes lists or tuples of arguments", location="report, parameter 'calls'")
+    _check_place(Path(path))
     name = getattr(function, "__qualname__", type(function).__name__)
     with tempfile.TemporaryDirectory(prefix="bascule-") as folder:
         given = {"dump": folder, **(options or {}), "profiler_mark_wrapper_call": True}
@@ -69,7 +70,15 @@ def report(
 def report_of_dump(folder: str | Path, path: str | Path = "bascule-report.html") -> Path:
     """Writes the page of a dump, and returns its path. What only a run tells, its times, graph breaks and recompiles, is not on it."""
     folder = Path(folder)
+    _check_place(Path(path))
     return _write(path, page_of(f"{folder.name}, compiled by Bascule", graphs_of(folder), {}))
+
+
+def _check_place(path: Path) -> None:
+    """Raises `UserError` for a page that cannot be there, before anything is compiled for it."""
+    if path.is_dir() or not path.parent.is_dir():
+        wrong = f"'{path}' is a directory" if path.is_dir() else f"there is no directory '{path.parent}'"
+        raise UserError(wrong, location="report, parameter 'path'")
 
 
 def _write(path: str | Path, text: str) -> Path:

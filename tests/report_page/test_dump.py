@@ -91,6 +91,15 @@ def test_of_a_function_without_a_graph_there_is_no_page(tmp_path, function):
     assert not path.exists()
 
 
+def test_a_page_has_a_place_before_anything_is_compiled(tmp_path):
+    def never(x):
+        raise AssertionError("called")
+
+    for path, told in ((tmp_path, "is a directory"), (tmp_path / "none" / "page.html", "there is no directory")):
+        with pytest.raises(bascule.UserError, match=told):
+            bascule.report(never, torch.ones(3), path=path)
+
+
 def test_further_calls_are_tuples_of_arguments(tmp_path):
     x = torch.randn(3, 3)
     with pytest.raises(bascule.UserError, match="parameter 'calls': takes lists or tuples of arguments"):
