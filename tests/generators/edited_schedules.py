@@ -84,7 +84,7 @@ def _comparable(case: EditedSchedules, random: Random) -> tuple[Check, ir.Module
 
 
 def _of(check: Check, edited: ir.Module, target: str) -> Iterator[str]:
-    """What is wrong with how one edit is taken."""
+    """Faults of how one edit is taken."""
     try:
         outcome = _run(check, edited, target)
     except InterpreterError as error:
