@@ -62,7 +62,7 @@ def _fit(grouping: Grouping, indexing: Indexing, partial: tuple, host: tuple, sh
     (number, group, chunks), (other, rows) = partial, host
     if grouping.dependencies.depends(other, number) or grouping.dependencies.between(other, number):
         return "another kernel stands between them"
-    if group.ops + rows.ops > grouping.max_ops or len({*group.reads, *rows.reads}) > grouping.max_reads:
+    if group.written.ops + rows.written.ops > grouping.max_ops or len({*group.reads, *rows.reads}) > grouping.max_reads:
         return "too large for one kernel"
     again = list(_recomputed(grouping, group, other))
     if any(member.reduces for member in again):

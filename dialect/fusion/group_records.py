@@ -1,4 +1,4 @@
-"""Records of groups of computes: a group, how a member fits it, why one does not, partial results beside it."""
+"""Records of groups of computes: a group, how large its kernel is, how a member fits it, why one does not, partial results beside it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -35,6 +35,70 @@ class Beside:
     partials: list["Group"]
 
 
+@dataclass(frozen=True)
+class Again:
+    """A member of a group where its elements are computed once more. `places`: the dims of its result longer than 1 -> the kernel's row,
+    or, from `rows` on, the loop in it. `ops`: it, and the members that it reads at its own point -> ops of an element at another row,
+    and at another place in a row; values of a row are known there. What these compute once more is counted with them."""
+
+    places: dict[int, int]
+    rows: int
+    ops: dict[ir.Value, tuple[int, int]]
+
+    @property
+    def is_of_row(self) -> bool:
+        return all(place < self.rows for place in self.places.values())
+
+    def cost(self, in_row: bool) -> int:
+        return sum(inside if in_row else outside for outside, inside in self.ops.values())
+
+    def meets(self, pattern: Pattern, reader: dict[int, int]) -> tuple[bool, bool]:
+        """Whether a read runs over the reader's own row, and whether at its own point."""
+        inside = here = True
+        for dim, own in self.places.items():
+            (at, *others) = pattern[dim].counted
+            if others or at is None or reader.get(at) != own:
+                here, inside = False, inside and own >= self.rows
+        return inside, here
+
+
+class WrittenOps:
+    """How many ops members are in their kernel, at most: what one reads at another point than its own is computed there once more, with all
+    that it reads, and so is an element that it reads in a loop or under a condition. `members`: in program order, with their rows."""
+
+    def __init__(self, members: Iterable[tuple[Member, tuple[int, ...]]] = ()):
+        self.ops = 0
+        self.again: dict[ir.Value, Again] = {}
+        for member, row_dims in members:
+            self.add(member, row_dims)
+
+    def add(self, member: Member, row_dims: tuple[int, ...]) -> None:
+        self.ops, self.again[member.result] = self.with_member(member, row_dims)
+
+    def with_member(self, member: Member, row_dims: tuple[int, ...]) -> tuple[int, Again]:
+        """The ops with one more, and what its own elements are where they are computed once more."""
+        inner = [dim for dim in member.long_dims if dim not in row_dims]
+        places = {dim: place for place, dim in enumerate((*row_dims, *inner)) if dim != NO_DIM}
+        written = Again(places, len(row_dims), {})
+        top, seen = member.body.op.regions[0].blocks[0], set[tuple]()
+        ops = outside = in_row = member.body.ops
+        for read, pattern in member.patterns:
+            source, key = self.again.get(read.buffer), (read.op.block, *read.op.operands)
+            if source is None or key in seen:
+                continue
+            seen.add(key)
+            inside, here = source.meets(pattern, places)
+            if here and read.op.block == top:
+                written.ops.update(source.ops)
+                continue
+            if not (here and source.is_of_row):
+                ops += source.cost(inside)
+            outside += source.cost(False)
+            in_row += source.cost(inside)
+        written.ops[member.result] = outside, 0 if written.is_of_row else in_row
+        return self.ops + ops, written
+
+
 @dataclass
 class Group:
     """Members of one kernel. `rows` are the sizes of its parallel domain; member m runs at row r with its dim `m.row_dims[r]`."""
@@ -47,6 +111,7 @@ class Group:
     # Tensors read from outside -> for each of their dims, the row that indexes it.
     reads: dict[ir.Value, Pattern] = field(default_factory=dict)
     ops: int = 0
+    written: WrittenOps = field(default_factory=WrittenOps)
     beside: Beside | None = None  # partial results in the same kernel, which then runs over chunks of the rows
 
     @property
@@ -76,6 +141,7 @@ class Group:
         self.reads.clear()
         for member in self.members:
             self.note_reads(member)
+        self.written = WrittenOps((member, member.row_dims) for member in self.members)
 
 
 @dataclass

@@ -12,7 +12,7 @@ from ..remarks.record import Remark
 from ..steering.asking import is_steered, may_fuse, name_of_hooks
 from ..steering.hooks import Fusion
 from .cycle_check import Dependencies
-from .group_records import Fit, Group, chunks_of_rows, not_fused
+from .group_records import Fit, Group, WrittenOps, chunks_of_rows, not_fused
 from .members import NO_DIM, Digits, Member, Pattern, pairs
 
 FEW_ROWS = value("cuda", "idle_rows")  # fewer rows than this leave processors idle ...
@@ -110,6 +110,7 @@ class Grouping:
         group = self.group(number)
         group.members.append(member)
         group.ops += member.body.ops
+        group.written.add(member, member.row_dims)
         group.note_reads(member)
         self.of[member.result] = number
         self.members[member.result] = member
@@ -141,7 +142,7 @@ class Grouping:
             return
         if group.is_measured and guest.is_measured:
             return
-        if group.ops + guest.ops > self.max_ops or len({*group.reads, *guest.reads}) > self.max_reads:
+        if len({*group.reads, *guest.reads}) > self.max_reads:
             return
         if any(m.lays and m.result in {*group.reads, *guest.reads} for m in (*group.members, *guest.members)):
             return
@@ -149,10 +150,15 @@ class Grouping:
         order = [fit.kept[fit.row_dims.index(dim)] for dim in member.row_dims]
         if self.dependencies.between(number, other) or self._reduced_at_other_rows(group, guest, order):
             return
+        members = sorted([*group.members, *guest.members], key=lambda m: m.number)
+        guests = {m.result: tuple(m.row_dims[r] for r in order) for m in guest.members}
+        written = WrittenOps((m, guests.get(m.result, m.row_dims)) for m in members)
+        if written.ops > self.max_ops:
+            return
         guest.narrow(order)
         if guest.reduces and not group.reduces:
             group.columns = guest.columns
-        group.members = sorted([*group.members, *guest.members], key=lambda m: m.number)
+        group.members, group.written = members, written
         group.ops += guest.ops
         group.remarks += guest.remarks
         for m in guest.members:
@@ -274,7 +280,7 @@ class Grouping:
             return refuse("another chunk of rows is let go before")
         if member.is_measured and group.is_measured:
             return refuse("each was measured as a kernel of its own")
-        if group.ops + member.body.ops > self.max_ops:
+        if self._written(member, group, row_dims, kept) > self.max_ops:
             return refuse(f"more than {self.max_ops} operations")
         if len({*group.reads, *member.operands}) > self.max_reads:
             return refuse(f"more than {self.max_reads} tensors read")
@@ -282,6 +288,13 @@ class Grouping:
         if is_steered():
             refusal = _steered(member, group, cost, refusal)
         return Fit(row_dims, kept) if refusal is None else refuse(refusal)
+
+    def _written(self, member: Member, group: Group, row_dims: tuple[int, ...], kept: list[int]) -> int:
+        """The ops of the group's kernel if `member` joins it at the rows that it keeps."""
+        written = group.written
+        if len(kept) < len(group.rows):
+            written = WrittenOps((m, tuple(m.row_dims[r] for r in kept)) for m in group.members)
+        return written.with_member(member, row_dims)[0]
 
     def _unprofitable(
         self, member: Member, group: Group, row_dims: tuple[int, ...], kept: list[int], both: list[ir.Value]
