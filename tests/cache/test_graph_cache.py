@@ -312,6 +312,15 @@ def test_storing_keeps_to_the_limit(folder, monkeypatch):
     assert len(list((folder / "kernels").rglob("??/*"))) > 3
 
 
+def test_the_folder_is_the_environments(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for text, place in (("~/kept", tmp_path / "kept"), (str(tmp_path), tmp_path), ("a/~", Path("a/~")), ("", None)):
+        monkeypatch.setenv("BASCULE_CACHE_DIR", text)
+        assert directory.root() == place
+    monkeypatch.delenv("BASCULE_CACHE_DIR")
+    assert directory.root() == tmp_path / ".cache" / "bascule"
+
+
 def test_the_limit_is_the_environments(monkeypatch):
     assert directory.limit() == 2 << 30
     monkeypatch.setenv("BASCULE_CACHE_LIMIT", "1000")

@@ -17,12 +17,10 @@ LIMIT = 2 << 30  # bytes that all of them may take
 
 
 def root() -> Path | None:
-    """The folder of all caches; None if they are off."""
-    place = os.environ.get(VARIABLE)
-    if place is not None:
-        return Path(place) if place else None
+    """The folder of all caches; None if they are off. A `~` before a path is a home directory, where no shell has made it one."""
+    place = os.environ.get(VARIABLE, "~/.cache/bascule")
     try:
-        return Path.home() / ".cache" / "bascule"
+        return Path(place).expanduser() if place else None
     except RuntimeError as error:  # there is no home directory
         pass_on(error)
         return None
