@@ -64,18 +64,18 @@ def compile_graph(
     """Compiles `gm`, a functional graph of ATen operators as AOTAutograd makes it.
 
     `example_inputs`: a fake tensor, a number or a symbolic integer for each placeholder. `name` stands in warnings,
-    dumps and reproducers, `direction` in dumps. A graph with operators that have to run by themselves is compiled in parts, each with a
+    dumps and reproducers, `direction` in dumps. A graph with operators that have to run by themselves is split into subgraphs, each with a
     record of its own. With `replay`, what is compiled is replayed as CUDA graphs. What is returned is called with
     the boxed calling convention. Raises what `options` asks for: see `run_otherwise`. Safe to call from several
     threads: each call has an MLIR context of its own.
     """
 
     held = take_held_outputs(gm)
-    record, parts = Record(name, options, len(gm.graph.nodes), direction, compile_at_hand()), list[Record]()
+    record, subgraphs = Record(name, options, len(gm.graph.nodes), direction, compile_at_hand()), list[Record]()
 
     def made(options: Options) -> CompiledGraph:
         with shown(record):
-            compiled, parts[:] = _whole_or_parts(gm, example_inputs, options, record, on_record, replay)
+            compiled, subgraphs[:] = _whole_or_split(gm, example_inputs, options, record, on_record, replay)
         return compiled
 
     compiled = unless_refused(made(options), lambda _: made(replace(options, tiers=False)).finished())
@@ -83,7 +83,7 @@ def compile_graph(
     def recorded(compiled: CompiledGraph) -> CompiledGraph:
         if replay is not None and not record.cuts:
             compiled = replay.of(compiled, gm, record)
-        _report((record, *parts), on_record)
+        _report((record, *subgraphs), on_record)
         return compiled
 
     compiled = once_finished(compiled, recorded)
@@ -95,7 +95,7 @@ def compile_graph(
     return compiled
 
 
-def _whole_or_parts(
+def _whole_or_split(
     gm: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
     options: Options,
@@ -103,15 +103,15 @@ def _whole_or_parts(
     on_record: Callable[[Record], None] | None,
     replay: "Replay | None",
 ) -> tuple[CompiledGraph, list[Record]]:
-    """`gm` compiled, or what runs it otherwise; and the records of its parts, if it was split. See `compile_graph`."""
+    """`gm` compiled, or what runs it otherwise; and the records of its subgraphs, if it was split. See `compile_graph`."""
     name, direction = record.name, record.direction
 
     def compile_subgraph(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[CompiledGraph, Record]:
-        part = Record(f"{name}_{suffix}", options, len(gm.graph.nodes), direction, record.compile_id)
+        own = Record(f"{name}_{suffix}", options, len(gm.graph.nodes), direction, record.compile_id)
         try:
-            return _through_stages(gm, inputs, options, part), part
+            return _through_stages(gm, inputs, options, own), own
         except CompilerError as error:
-            return CompiledGraph(run_otherwise(gm, inputs, options, part, error)), part
+            return CompiledGraph(run_otherwise(gm, inputs, options, own, error)), own
 
     def compile_body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> CompiledGraph:
         return compile_graph(gm, inputs, options, name=f"{name}_{suffix}", on_record=on_record, direction=direction)

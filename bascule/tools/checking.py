@@ -99,21 +99,23 @@ class Check:
 
     def interpreted(self, module: ir.Module) -> tuple[Comparison, list[torch.Tensor]]:
         """How the interpretation of `module` compares, and its results."""
-        own = self._fresh_inputs()
+        own = self.fresh_inputs()
         results = interpret(module, own, self.function)
-        return self._compare(self.reference, [*results, *tensors(own)]), results
+        return self.compare(self.reference, [*results, *tensors(own)]), results
 
     def compiled(self, module: ir.Module) -> Comparison:
         """How the compiled `module`, of any stage, compares."""
-        program, own = as_program(module, self.function), self._fresh_inputs()
+        program, own = as_program(module, self.function), self.fresh_inputs()
         outputs = run_compiled(program, own)
         count, total = len(self.results), len(self.reference.own)
         numbers = [*returned(program, list(range(count))), *range(count, total)]
-        return self._compare(self.reference.select(numbers), [*outputs, *tensors(own)])
+        return self.compare(self.reference.select(numbers), [*outputs, *tensors(own)])
 
-    def _fresh_inputs(self) -> Inputs:
+    def fresh_inputs(self) -> Inputs:
+        """Copies of the inputs, with the generator of random numbers as it was for eager's results."""
         torch.manual_seed(self.seed)
         return [copied(value) for value in self.inputs]
 
-    def _compare(self, wanted: Reference, got: Sequence[torch.Tensor]) -> Comparison:
+    def compare(self, wanted: Reference, got: Sequence[torch.Tensor]) -> Comparison:
+        """How `got`, results and then inputs as they are left, compares with `wanted`."""
         return wanted.compare(got) if self.tolerance is None else compare(wanted.own, got, self.tolerance)

@@ -114,11 +114,11 @@ def _scheduled(program: ir.Module) -> list[ir.Operation]:
 def _run(check: Check, program: ir.Module, target: str) -> Comparison:
     if target == "cpu":
         return check.compiled(program)
-    own = check._fresh_inputs()
+    own = check.fresh_inputs()
     symbols = tuple(value for value in own if not isinstance(value, torch.Tensor))
     given = [value for value in own if isinstance(value, torch.Tensor)]
     results = run_ttir(as_program(program, check.function), given, symbols)
-    return check._compare(check.reference, [*results, *tensors(own)])
+    return check.compare(check.reference, [*results, *tensors(own)])
 
 
 # -- a CPU -------------------------------------------------------------------------------------------------------------------
