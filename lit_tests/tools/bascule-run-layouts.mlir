@@ -39,6 +39,6 @@ func.func @read_after(%x: tensor<64xf32>) -> tensor<64xf32> attributes {bascule.
   %0 = call @sin(%x) : (tensor<64xf32>) -> tensor<64xf32>
   return %0 : tensor<64xf32>
 }
-func.func @huge(%x: tensor<9223372036854775807xf32>) attributes {bascule.graph} {
+func.func @huge(%x: tensor<36028797018963968xf32>) attributes {bascule.graph} {
   return
 }
