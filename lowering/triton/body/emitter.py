@@ -180,8 +180,8 @@ class Body:
         return floats and self.precision.exact(op.results[0])
 
     def way(self) -> Hashable:
-        """How the loop at hand goes through its points, which decides about forms."""
-        return None if self.loop is None else (self.loop.axis, self.loop.multiplies)
+        """The axes in force, and how the loop at hand goes through its points, which decide about forms."""
+        return self.axes, None if self.loop is None else (self.loop.axis, self.loop.multiplies)
 
     def _computed(self, op: ir.Operation, types: Sequence[ir.Type], tiles: Sequence[Tile]) -> list[Tile]:
         axes = union(*(tile.axes for tile in tiles))

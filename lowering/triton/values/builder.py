@@ -1,8 +1,9 @@
 """Building TTIR: operations of `tt` and of upstream dialects in our own context, in generic form. Two builds of MLIR share only text.
 
 Pure operations are hash-consed while their scope lasts: an address or a load's pointer asked for twice is one value, and that is how a
-persistent row stays in registers between the loops that read it. What does not vary in a loop that takes a step at least is made before it,
-loads too: Triton leaves those where they stand, and reads a layer norm's weights again for each row.
+persistent row stays in registers between the loops that read it. Loads with their addresses, and what a scalar operation becomes, are kept
+whole beside that: several sums over one window ask for most of theirs again. What does not vary in a loop that takes a step at least is made
+before it, loads too: Triton leaves those where they stand, and reads a layer norm's weights again for each row.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
