@@ -1,7 +1,9 @@
 """Checks of the values that options have: numbers, and paths."""
 
 import os
+import re
 from errno import ELOOP, ENAMETOOLONG
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,15 @@ from .errors import UserError
 MOST = 2**63 - 1  # of whole numbers
 DIGITS = 30  # of a text that is a number of bytes
 SHOWN = 200  # characters of a value
+_BYTES = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt]?)(i?)b)\s*", re.IGNORECASE | re.ASCII)
+
+
+def bytes_of(text: str) -> int | None:
+    """A text such as "6 GiB", "512MiB" or "1.5 GB" as bytes; None for another."""
+    match = _BYTES.fullmatch(text)
+    if match is None or (match[3] and not match[2]) or len(match[1]) > DIGITS:
+        return None
+    return int(Fraction(match[1]) * (1024 if match[3] else 1000) ** " kmgt".index(match[2].lower() or " "))
 
 
 def shown(value: Any) -> str:

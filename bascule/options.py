@@ -1,10 +1,8 @@
 """The options of `torch.compile(f, backend="bascule", mode="...", options={...})`."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from fractions import Fraction
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -15,7 +13,7 @@ from bascule.frontend.fx_pipeline import registry as fx_registry
 from .compat.versions import Internals, internals
 from .errors import UserError
 from .inductor_options import INDUCTORS, followed_as, is_inductors, warn_about_settings
-from .option_checks import DIGITS, check_number, check_replayed, check_writable, shown
+from .option_checks import bytes_of, check_number, check_replayed, check_writable, shown
 
 
 def _option(default: Any, meaning: str, choices: tuple[str, ...] = (), least: int | None = None) -> Any:
@@ -359,14 +357,14 @@ def _as_bytes(given: Any) -> Any:
         raise UserError(f"{TAKES_BYTES}, got {shown(given)}", location=BUDGET, hint=BYTES)
     if not isinstance(given, str):
         return given
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b\s*", given, re.IGNORECASE)
-    if match is None or (match[3] and not match[2]) or len(match[1]) > DIGITS:
+    found = bytes_of(given)
+    if found is None:
         raise UserError(
             f"{shown(given)} is no number of bytes",
             location=BUDGET,
             hint="for example '6 GiB', '512 MiB', '1.5 GB' or '100000 B'",
         )
-    return int(Fraction(match[1]) * (1024 if match[3] else 1000) ** " kmgt".index(match[2].lower() or " "))
+    return found
 
 
 def _as_one(given: Any) -> Any:

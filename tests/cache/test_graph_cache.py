@@ -325,6 +325,8 @@ def test_the_limit_is_the_environments(monkeypatch):
     assert directory.limit() == 2 << 30
     monkeypatch.setenv("BASCULE_CACHE_LIMIT", "1000")
     assert directory.limit() == 1000
+    monkeypatch.setenv("BASCULE_CACHE_LIMIT", "1.5 GiB")
+    assert directory.limit() == 3 << 29
     monkeypatch.setenv("BASCULE_CACHE_LIMIT", "500M")
     with pytest.warns(UserWarning, match=r"\$BASCULE_CACHE_LIMIT is '500M', which is no number of bytes"):
         assert directory.limit() == 2 << 30

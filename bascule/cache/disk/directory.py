@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...dialect.interrupts import pass_on, tolerating
-from ...option_checks import DIGITS
+from ...option_checks import DIGITS, bytes_of
 from .entry_paths import KINDS, entries, unfinished
 from .files import remove_abandoned
 from .store import Store
@@ -33,12 +33,12 @@ def store_of(kind: str) -> Store | None:
 
 
 def limit() -> int:
-    """How many bytes all caches together may take: `$BASCULE_CACHE_LIMIT` or 2 GiB."""
+    """How many bytes all caches together may take: `$BASCULE_CACHE_LIMIT`, a number or such as "6 GiB", or 2 GiB."""
     text = os.environ.get(LIMIT_VARIABLE, "")
-    known = text.isdecimal() and len(text) <= DIGITS
-    if text and not known:
+    found = int(text) if text.isdecimal() and len(text) <= DIGITS else bytes_of(text)
+    if text and found is None:
         _unread(text)
-    return int(text) if known else LIMIT
+    return LIMIT if found is None else found
 
 
 @cache
