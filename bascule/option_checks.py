@@ -13,7 +13,7 @@ from .errors import UserError
 MOST = 2**63 - 1  # of whole numbers
 DIGITS = 30  # of a text that is a number of bytes
 SHOWN = 200  # characters of a value
-_BYTES = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt]?)(i?)b)\s*", re.IGNORECASE | re.ASCII)
+_BYTES = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b\s*", re.IGNORECASE)
 
 
 def bytes_of(text: str) -> int | None:

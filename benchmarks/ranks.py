@@ -21,6 +21,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
 from . import measure
+from .kernels import CYCLES
 from .rank_models import ALIKE, MODELS, SIZES, TINY, WAYS, Size
 from .rank_profile import Ran, communication, most_exposed, ran_in
 
@@ -28,7 +29,7 @@ COMPILERS = ("eager", "inductor", "inductor_overlap", "bascule")
 PROFILED = 9  # steps, one by one
 AHEAD = 2  # steps' time for which the GPU is kept busy, for the host to launch one meanwhile
 SPINS = "spin_kernel"  # what keeps it busy: nothing that a collective could be beside
-CYCLES = 2e6  # a ms, at most; a clock that is slower keeps the GPU busy for longer
+TOLD_AHEAD = ("communication_ms", "exposed_ms", "host_late_ms", "exposed_ms_range")
 UNEVEN = 3  # steps with batches of several sizes; their losses and the first step's are compared
 MEASURED = {
     "step_ms": "step ms",
@@ -231,11 +232,11 @@ def timed(step: Callable[[], Any], steps: int, device: str) -> list[float]:
     return times
 
 
-def _communication(step: Callable, ids: torch.Tensor) -> dict[str, Any]:
+def _communication(step: Callable, ids: torch.Tensor, busy: int = 0) -> dict[str, Any]:
     """Of a step after another on this rank, in ms: collectives from when the last of their ranks has come, the part of them beside which nothing
     else runs, how much of that is since the host was late, and what this rank waits for others before; medians, and of the part the least and
-    the most. Beside a host that is loaded the least is what the links do; what is the host's is not predicted."""
-    ran = [_profiled(step, ids) for _ in range(PROFILED)]
+    the most. Beside a host that is loaded the least is what the links do; what is the host's is not predicted. `busy`: see `_profiled`."""
+    ran = [_profiled(step, ids, busy) for _ in range(PROFILED)]
     told = [communication(each, _gathered) for each in ran]
     exposed = [one["exposed_ms"] for one in told]
     medians = {name: statistics.median(one[name] for one in told if name in one) for name in told[0]}
@@ -250,14 +251,8 @@ def _communication(step: Callable, ids: torch.Tensor) -> dict[str, Any]:
 def _communication_ahead(step: Callable, ids: torch.Tensor, step_ms: float) -> dict[str, Any]:
     """The same where the host is ahead on every machine: before the second of two steps the GPU is kept busy until that is launched. What is
     exposed then is what links and the order of kernels leave."""
-    ran = [_profiled(step, ids, int(AHEAD * step_ms * CYCLES)) for _ in range(PROFILED)]
-    told = [communication(each, _gathered) for each in ran]
-    exposed = [one["exposed_ms"] for one in told]
-    names = "communication_ms", "exposed_ms", "host_late_ms"
-    medians = {
-        name.replace("_ms", "_ahead_ms"): statistics.median(one.get(name, 0.0) for one in told) for name in names
-    }
-    return {**medians, "exposed_ahead_ms_range": [min(exposed), max(exposed)]}
+    told = _communication(step, ids, int(AHEAD * step_ms * CYCLES))
+    return {name.replace("_ms", "_ahead_ms"): told[name] for name in TOLD_AHEAD if name in told}
 
 
 def _profiled(step: Callable, ids: torch.Tensor, busy: int = 0) -> list[Ran]:

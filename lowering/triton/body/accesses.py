@@ -39,8 +39,7 @@ def _read_as(body: Body, op: ir.Operation, address: ir.AffineExpr, known: Set[in
     if place is None:
         return None
     concerned = [(c.tile, c.guard) for c in body.memory.conditions if c.concerns(known)]
-    keep = body.loop.walk if body.loop is not None and body.loop.keeps else None
-    how = body.memory.filling, _eviction(body, address), keep, body.way()
+    how = body.memory.filling, _eviction(body, address), _kept_for(body), body.way()
     return ("read", op.operands[0], place, known is None, *concerned, *how)
 
 
@@ -55,11 +54,16 @@ def _read(body: Body, op: ir.Operation, address: ir.AffineExpr, known: Set[int] 
         stored(type_),
         carried(type_.element_type),
         _eviction(body, address),
-        body.loop.walk if body.loop is not None and body.loop.keeps else None,
+        _kept_for(body),
         start,
         known,
         nullable=op.operands[0] in body.nullable,
     )
+
+
+def _kept_for(body: Body) -> int | None:
+    """The number of the walk whose reads stay in registers for later ones, None for others."""
+    return body.loop.walk if body.loop is not None and body.loop.keeps else None
 
 
 def _load_neighbours(body: Body, op: ir.Operation, scalar: ir.Type) -> bool:

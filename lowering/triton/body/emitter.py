@@ -164,10 +164,11 @@ class Body:
             return
         types = [self.checked(op, self.ix.type if isinstance(r.type, ir.IndexType) else r.type) for r in results]
         tiles = tiles or [self.tile(value) for value in op.operands]
-        key = op.name, self._exactly(op), op.attributes.get("predicate"), *types, *tiles, self.way()
+        exact = self._exactly(op)
+        key = op.name, exact, op.attributes.get("predicate"), *types, *tiles, self.way()
         made = self.b.known(key)
         if made is None:
-            made = self._computed(op, types, tiles)
+            made = self._computed(op, types, tiles, exact)
             self.b.keep(key, made, [tile.value for tile in made])
         for result, tile in zip(results, made):
             self.define(result, tile)
@@ -183,13 +184,12 @@ class Body:
         """The axes in force, and how the loop at hand goes through its points, which decide about forms."""
         return self.axes, None if self.loop is None else (self.loop.axis, self.loop.multiplies)
 
-    def _computed(self, op: ir.Operation, types: Sequence[ir.Type], tiles: Sequence[Tile]) -> list[Tile]:
+    def _computed(self, op: ir.Operation, types: list[ir.Type], tiles: Sequence[Tile], exact: bool) -> list[Tile]:
         axes = union(*(tile.axes for tile in tiles))
         known = next(filter(None, (form(self, op, types[0], tiles, axes) for form in FORMS)), None)
         if known is not None:
             return [known]
-        exact = op.name not in scalars.APPROXIMATE or self.precision.exact(op.results[0])
-        values = scalars.emit(self.b, op, list(types), [spread(self.b, tile, axes) for tile in tiles], exact=exact)
+        values = scalars.emit(self.b, op, types, [spread(self.b, tile, axes) for tile in tiles], exact=exact)
         return [Tile(value, axes) for value in values]
 
     def _chosen(self, op: ir.Operation) -> Tile:

@@ -63,7 +63,7 @@ class Expressions:
 
     def __init__(self, function: ir.Operation, kernel: ir.Operation):
         self.known: dict[ir.Value, Expr] = {}
-        self.uses: list[Expr] = []
+        self.forms: list[Form[int]] = []  # of all uses
         self.atoms = 0
         self.extents: dict[int, Size] = {}  # of the atoms that are indices of loops
         self.simplifier, self.simple = Simplifier(), dict[Expr, Expr]()
@@ -77,7 +77,6 @@ class Expressions:
             if isinstance(argument.type, ir.IndexType):
                 self.known[argument] = Expr.get_symbol(position)
         self._enter(kernel)
-        self.forms = [linear(use) for use in self.uses]
 
     def of(self, value: ir.Value) -> Expr:
         """The expression of an index value; a new atom for one that comes from elsewhere."""
@@ -156,12 +155,13 @@ class Expressions:
         for view in block.operations:
             op = view.operation
             if op.name in ACCESSES:
-                self.uses.append(self.address(op))
-                self.linear[op] = linear(self.uses[-1])
-                self.parts[op] = start, rest = _started(self.uses[-1], self.linear[op])
+                address = self.address(op)
+                self.linear[op] = form = linear(address)
+                self.forms.append(form)
+                self.parts[op] = start, rest = _started(address, form)
                 self.starts.setdefault((op.operands[ACCESSES[op.name] - 1], rest), set()).add(start)
             elif not self._symbolic(op):
-                self.uses += [self.of(v) for v in op.operands if isinstance(v.type, ir.IndexType)]
+                self.forms += [linear(self.of(v)) for v in op.operands if isinstance(v.type, ir.IndexType)]
             self._enter(op)
 
     def _symbolic(self, op: ir.Operation) -> bool:

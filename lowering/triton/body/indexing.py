@@ -30,7 +30,6 @@ class Indexing:
         self.flat: dict[
             int, tuple[list[tuple[int, Expr]], Tile]
         ] = {}  # first atom of a loop of several groups -> (groups, position)
-        self.forms: dict[Expr, Form[int]] = {}
         self.given: dict[int, tuple[Callable[[], Tile], Hashable]] = {}  # atom -> its tile, and what that is made of
 
     def number(self, value: int) -> Tile:
@@ -110,9 +109,7 @@ class Indexing:
         neighbours are adjacent."""
         if not self.flat:
             return e
-        form = self.forms.get(e)
-        if form is None:
-            form = self.forms[e] = linear(e)
+        form = linear(e)
         replaced: dict[int, Expr] = {}
         for groups, position in self.flat.values():
             first = 0

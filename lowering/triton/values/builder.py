@@ -108,22 +108,18 @@ class Builder:
         attributes: dict[str, ir.Attribute] | None = None,
     ) -> ir.Value:
         key = (name, type_, tuple(operands), tuple(attributes.items()) if attributes else ())
-        if (found := self._found(key)) is not None:
+        if (found := self.known(key)) is not None:
             return found
         made = self._outermost(name, type_, operands, attributes)
         self.scopes[self.depths.get(made, 0)][key] = made
         return made
 
-    def _found(self, key: tuple) -> ir.Value | None:
-        """The value that was made for `key`, if it can be used here."""
+    def known(self, key: Hashable) -> Any:
+        """Whatever was made, or kept, for `key`, if that can be used here."""
         for scope in self.scopes:
             if key in scope:
                 return scope[key]
         return None
-
-    def known(self, key: Hashable) -> Any:
-        """Whatever was kept for `key`, if that can be used here."""
-        return next((scope[key] for scope in self.scopes if key in scope), None)
 
     def keep(self, key: Hashable, made: Any, values: Sequence[ir.Value]) -> None:
         """`made`, of `values`, for `key`, where those can be used: what has one key would be built of the same operations, one by one."""
@@ -224,7 +220,7 @@ class Builder:
         """The same, in a branch that is not taken where `known`, of the whole program, says that the condition is `shown`. The branch computes
         the condition: what stands before it each step would take, and a branch of choices alone is none in machine code."""
         key = ("scf.if", known, shown, condition, x, y)
-        if (found := self._found(key)) is not None:
+        if (found := self.known(key)) is not None:
             return found
         made = self.op("scf.if", [x.type], [known], regions=2)
         for region, chosen in zip(

@@ -66,7 +66,7 @@ def lowered(text, before=()):
 def texts(text, monkeypatch, before=()):
     remembered = lowered(text, before)
     with monkeypatch.context() as patch:
-        patch.setattr(Builder, "known", lambda self, key: None)
+        patch.setattr(Builder, "keep", lambda self, key, made, values: None)
         return remembered, lowered(text, before)
 
 
@@ -79,13 +79,20 @@ def test_kernels_are_the_same_without_it(name, monkeypatch):
 def test_windows_are_the_same_without_it_and_ask_for_it(monkeypatch):
     remembered, built = texts(NEIGHBOURS, monkeypatch, [SCHEDULED])
     assert remembered == built
-    asked = []
-    found = Builder.known
+    kept, asked = set(), []
+    keep, found = Builder.keep, Builder.known
+
+    def noted(self, key, made, values):
+        kept.add(key)
+        asked.append(None)  # it was not there
+        keep(self, key, made, values)
 
     def known(self, key):
-        asked.append(found(self, key))
-        return asked[-1]
+        if key in kept:
+            asked.append(found(self, key))
+        return found(self, key)
 
+    monkeypatch.setattr(Builder, "keep", noted)
     monkeypatch.setattr(Builder, "known", known)
     lowered(NEIGHBOURS, [SCHEDULED])
     assert sum(each is not None for each in asked) > len(asked) // 4
