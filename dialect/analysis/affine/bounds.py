@@ -1,6 +1,6 @@
 """The values that an affine expression takes over a box of indices."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, product
 from math import prod
 
@@ -34,7 +34,7 @@ def _points(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
     yield from islice(product(*(range(size) for size in sizes)), TRIED)
 
 
-def interval(expr: ir.AffineExpr, sizes: Sequence[int]) -> tuple[float, float]:
+def interval(expr: ir.AffineExpr, sizes: Sequence[int] | Mapping[int, int]) -> tuple[float, float]:
     """Numbers between which all values of `expr` over the box lie; those that take them may be in between."""
     expr = expr.maybe_downcast()
     if isinstance(expr, ir.AffineConstantExpr):

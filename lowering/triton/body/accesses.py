@@ -1,6 +1,7 @@
 """Reads and stores of a kernel's body, in memory and of rows that are near the processor."""
 
 from collections.abc import Hashable, Set
+from math import prod
 
 from bascule.dialect.analysis.affine.linear_forms import dims_of
 from bascule.dialect.ir.types import carried, scalar_type
@@ -10,6 +11,7 @@ from ..values.tiles import Tile, spread
 from .emitter import RULES, Body, Row, unsupported
 from .expressions import stored
 from .interleaved_loads import apart, neighbours, wide_range
+from .memory import Condition
 
 EVICTIONS = {"normal": 1, "first": 2, "last": 3}  # Triton's numbers
 
@@ -25,12 +27,23 @@ def load(body: Body, op: ir.Operation) -> None:
     known = (
         atoms if atoms <= body.expressions.extents.keys() else None
     )  # an index from data has any value outside of a tile
-    key = _read_as(body, op, address, known)
-    if key is None or (tile := body.b.known(key)) is None:
-        tile = _read(body, op, address, known)
-        if key is not None:
-            body.b.keep(key, tile, [tile.value])
+    with body.memory.without(_needless(body, op)):
+        key = _read_as(body, op, address, known)
+        if key is None or (tile := body.b.known(key)) is None:
+            tile = _read(body, op, address, known)
+            if key is not None:
+                body.b.keep(key, tile, [tile.value])
     body.env[op.results[0]] = tile
+
+
+def _needless(body: Body, op: ir.Operation) -> list[Condition]:
+    """The guards in force without which `op` reads no less of memory: it is inside of its buffer anyway, and at elements that many points read,
+    of which some are guarded and some are not. With them, each point would read for itself."""
+    guards = [c for c in body.memory.conditions if c.guard and c.tile.axes]
+    if not guards or body.memory.filling is not None or not body.expressions.always_inside(op):
+        return []
+    axes = set(body.ix.address(body.expressions.apart(op)[0]).axes)
+    return [c for c in guards if not set(c.tile.axes) <= axes]
 
 
 def _read_as(body: Body, op: ir.Operation, address: ir.AffineExpr, known: Set[int] | None) -> Hashable:
@@ -91,12 +104,14 @@ def _load_neighbours(body: Body, op: ir.Operation, scalar: ir.Type) -> bool:
 
 def _over_lanes(body: Body, offset: Tile) -> Tile:
     """Where a loop goes point by point each thread reads for itself what depends on some axes alone: Triton would exchange it through shared
-    memory, with barriers, at every point. Not beside contractions, whose tiles pass through shared memory anyway."""
+    memory, with barriers, at every point. Not beside contractions, whose tiles pass through shared memory anyway, and not fewer elements than
+    threads: those Triton reads in whichever layout they are wanted."""
     if (
         body.loop is None
         or body.loop.axis is not None
         or body.loop.multiplies
         or not 0 < len(offset.axes) < len(body.axes)
+        or prod(axis.extent for axis in offset.axes) < body.threads
     ):
         return offset
     return Tile(spread(body.b, offset, body.axes), body.axes)

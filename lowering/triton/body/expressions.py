@@ -8,6 +8,7 @@ affine simplification folds; so `x.view(..)[i, j]` at a flat index costs no divi
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from bascule.dialect.analysis.affine.bounds import interval
 from bascule.dialect.analysis.affine.linear_forms import Form, dims_of, linear
 from bascule.dialect.analysis.affine.simplification import Simplifier
 from bascule.dialect.ir.shapes import Size, constant, expr, layout_of, symbol_count
@@ -95,6 +96,22 @@ class Expressions:
         self.addresses[op.operation] = found = self._simplified(offset)
         return found
 
+    def always_inside(self, op: ir.Operation) -> bool:
+        """Whether a load's indices are below its buffer's sizes, and not negative, at all points of the loops around it."""
+        buffer, *indices = op.operands
+        extents = {atom: size for atom in range(self.atoms) if (size := self._extent(atom)) is not None}
+        for size, index in zip(buffer.type.shape, map(self.of, indices)):
+            if not dims_of(index) <= extents.keys() or size == ir.ShapedType.get_dynamic_size():
+                return False
+            low, high = interval(index, extents)
+            if not 0 <= low <= high < size:
+                return False
+        return True
+
+    def _extent(self, atom: int) -> int | None:
+        """The size of a loop's index, if it is a number."""
+        return constant(expr(self.extents[atom])) if atom in self.extents else None
+
     def apart(self, op: ir.Operation) -> tuple[Expr, int]:
         """An element offset, and how many elements from there a load or a store goes to: one offset for all accesses of a buffer between which
         are always as many elements."""
@@ -122,7 +139,7 @@ class Expressions:
         if isinstance(e, ir.AffineConstantExpr):
             return abs(e.value)
         if isinstance(e, ir.AffineDimExpr):
-            return constant(self.extents[e.position]) if e.position in self.extents else None
+            return self._extent(e.position)
         if not isinstance(e, ir.AffineBinaryExpr):
             return None
         one, other = self._bound(e.lhs), self._bound(e.rhs)

@@ -4,7 +4,8 @@ A bound (an index below its size) concerns an access only if the address runs al
 `scf.if`) concerns every access under it. A boolean is a byte in memory.
 """
 
-from collections.abc import Set
+from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from bascule.dialect.mlir import ir
@@ -39,6 +40,16 @@ class Memory:
         self.conditions: list[Condition] = []
         self.kept: dict[ir.Value, int] = {}  # what was loaded -> the walk that did
         self.filling: int | float | None = None  # what a load gives where a condition does not hold; None: anything
+
+    @contextmanager
+    def without(self, needless: Sequence[Condition]) -> Iterator[None]:
+        """What is read here is read as if the conditions `needless` were not in force."""
+        every = self.conditions
+        self.conditions = [condition for condition in every if condition not in needless]
+        try:
+            yield
+        finally:
+            self.conditions = every
 
     def reach(self, axes: Axes) -> Axes:
         """`axes`, and those of the guards."""
