@@ -1,7 +1,7 @@
 """The options of `torch.compile(f, backend="bascule", mode="...", options={...})`."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from operator import attrgetter
 from pathlib import Path
@@ -277,6 +277,12 @@ BUDGETLESS = {
     "custom_partitioner_fn": "that function chooses what is saved",
     "tiers": "PyTorch's operators, which run the first calls, hold what they like",
 }
+
+
+def without_budget(options: "Options") -> "Options":
+    """`options` without a memory budget."""
+    return replace(options, memory_budget=None, memory_budget_precision=None, memory_budget_host=False)
+
 
 # The options that name passes over FX graphs, and what stands for all of these where they are printed.
 FX_PASSES = DISABLE, PRINT = "disable_fx_passes", "print_fx_passes"

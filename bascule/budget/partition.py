@@ -1,7 +1,6 @@
 """The partitioner of a step that has a memory budget."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +17,7 @@ from ..compiler.custom_passes import partitioner
 from ..compiler.planned_programs import leave
 from ..cudagraphs.pool_size import RESERVED
 from ..dialect.remarks.record import NOTE, Place, Remark
-from ..options import Options
+from ..options import Options, without_budget
 from ..reporting.raise_through_dynamo import raised_as_is
 from .host_link import host_link
 from .step_peak import StepPeak, step_peak
@@ -53,8 +52,7 @@ def search_of(options: Options, joint: GraphModule, inputs: Any, how: dict[str, 
             forward, backward, how["num_fwd_outputs"], options, how.get("static_lifetime_input_indices") or ()
         )
 
-    without = replace(options, memory_budget=None, memory_budget_precision=None, memory_budget_host=False)
-    search = Search(Splits(joint, inputs, how), partial(measure, options), partial(measure, without))
+    search = Search(Splits(joint, inputs, how), partial(measure, options), partial(measure, without_budget(options)))
     search.precision = options.memory_budget_precision
     if options.memory_budget_host:
         register_fake()

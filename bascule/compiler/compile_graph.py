@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
+from bascule.frontend.fx.graph_ends import AS_WITHOUT
 from bascule.frontend.fx.storage_places import outside, unfollowed
 from bascule.frontend.fx.trace_context import compile_at_hand, hint
 from bascule.frontend.importer.graph import import_graph
@@ -30,7 +31,7 @@ from ..dialect.passes.pipeline import Observer
 from ..dialect.passes.stages import require_program
 from ..dialect.steering.asking import steered_by
 from ..errors import CompilerError, UnsupportedError, UserError
-from ..options import Options
+from ..options import Options, without_budget
 from ..pipelines import pipeline_for
 from ..reporting.compile_record import Record
 from ..reporting.device_warnings import subjects_of, warn_about
@@ -204,7 +205,8 @@ def _compiled(way: _Way) -> CompiledGraph:
         record.subjects = subjects_of(gm, placement.device)
         warn_about(record.subjects, placement.device)
         target = target_for(options.target, placement)
-        way.pipeline = pipeline_for(options, target.machine, trained=record.direction != "inference")
+        planned = without_budget(options) if AS_WITHOUT in gm.graph.output_node().meta else options
+        way.pipeline = pipeline_for(planned, target.machine, trained=record.direction != "inference")
         imported = import_graph(gm, way.example_inputs, context=context())
         placement.annotate(imported.module)
     record.aligned = _aligned(way.example_inputs)

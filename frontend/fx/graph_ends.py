@@ -8,6 +8,7 @@ from torch.fx import Graph, Node
 VISIBLE = "bascule_visible_outputs"  # how many of its outputs, the first ones, the user sees; without it, all
 NOTED = "bascule_note"  # a remark about the graph
 GIVEN_BYTES = "bascule_given_bytes"  # bytes that it is given where no memory budget chooses what it saves; without it, those that it is given
+AS_WITHOUT = "bascule_as_without_budget"  # its passes are those of a graph without a memory budget
 CHUNKED = "bascule_chunk_rows"  # bytes from which tensors are made by chunks of their rows
 # Metadata of a placeholder:
 TANGENT_OF = "bascule_tangent"  # a gradient beside a loss's, which autograd mostly does not have

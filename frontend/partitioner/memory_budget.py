@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 from bascule.dialect.errors import UserError
 from torch.fx import GraphModule, Node
 
-from ..fx.graph_ends import CHUNKED, GIVEN_BYTES, inputs_of
+from ..fx.graph_ends import AS_WITHOUT, CHUNKED, GIVEN_BYTES, inputs_of
 from .checkpoint_cuts import checkpoints
 from .chunked_rows import by_chunks
 from .host_copies import Link, keep_on_host, movable
@@ -35,7 +35,7 @@ HOPELESS = 2.0  # times the budget: a least that is predicted to be as high is s
 UNSURE = 0.01  # of the budget, by which a first choice is asked to be lower where no plan has told how far predictions are off
 OPTION = "option 'memory_budget'"
 
-Key = tuple[Names, Names, int, Names]
+Key = tuple[Names, Names, int, Names, bool]
 
 
 class HasBytes(Protocol):
@@ -71,7 +71,7 @@ class Peak(Generic[Plans]):
 class Choice:
     """Values that a forward saves, by name. `again`: calls that the backward makes again; `time`: of the step, predicted, as a multiple of that
     of min-cut's choice. `chunks`: the bytes from which on tensors are made by chunks of rows; 0: all are whole. `lowered`: values that it saves
-    in fewer bits. `moved`: those of `names` that are on the host meanwhile."""
+    in fewer bits. `moved`: those of `names` that are on the host meanwhile. `as_without`: the passes are those without a budget."""
 
     names: Names
     predicted: int  # bytes, by the joint graph
@@ -80,10 +80,11 @@ class Choice:
     chunks: int = 0
     lowered: Names = ()
     moved: Names = ()
+    as_without: bool = False
 
     @property
     def key(self) -> "Key":
-        return self.names, self.lowered, self.chunks, self.moved
+        return self.names, self.lowered, self.chunks, self.moved, self.as_without
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,8 @@ class Search(Generic[Plans]):
         """Forward and backward of a choice."""
         if choice is self.usual:
             return self.splits.usual
+        if choice is self.without:
+            return _marked(self.splits.usual, AS_WITHOUT, True)
         pair = self.splits.saving(choice.names, choice.lowered, self.precision or "")
         # By which libraries of products are chosen: those of a step without a budget, for the same bits.
         given = sum(tensor_bytes(node.meta["val"]) for node in inputs_of(self.splits.usual[1].graph))
@@ -144,11 +147,7 @@ class Search(Generic[Plans]):
         if choice.moved:  # that of the same values on the device is another
             pair = copied(pair)
             keep_on_host(pair, choice.moved)
-        if choice.chunks:
-            pair = copied(pair)
-            for gm in pair:
-                gm.graph.output_node().meta[CHUNKED] = choice.chunks
-        return pair
+        return _marked(pair, CHUNKED, choice.chunks) if choice.chunks else pair
 
     @cached_property
     def usual(self) -> Choice:
@@ -157,6 +156,11 @@ class Search(Generic[Plans]):
             return Choice((), 0, 0, 1.0)
         step, nodes = self.splits.usually_saved
         return _choice(step, nodes, nodes)
+
+    @cached_property
+    def without(self) -> Choice:
+        """Min-cut's choice, compiled as without a budget: mostly the passes with one leave less at the peak, not always."""
+        return replace(self.usual, as_without=True)
 
     @cached_property
     def programs(self) -> list[SavedProgram]:
@@ -178,18 +182,19 @@ class Search(Generic[Plans]):
     def peak_of(self, choice: Choice) -> Peak[Plans]:
         """The peak of a choice, by the programs that come of it."""
         if choice.key not in self.peaks:
-            self.peaks[choice.key] = _peak(choice, self.measure(*copied(self.pair(choice))))
+            measure = self.measure_without if choice.as_without else self.measure
+            self.peaks[choice.key] = _peak(choice, measure(*copied(self.pair(choice))))
         return self.peaks[choice.key]
 
-    @cached_property
+    @property
     def unlimited(self) -> Peak[Plans]:
         """The peak without a budget."""
-        return _peak(self.usual, self.measure_without(*copied(self.splits.usual)))
+        return self.peak_of(self.without)
 
     @property
     def known_unlimited(self) -> Peak[Plans] | None:
         """The peak without a budget, if it is known."""
-        return self.__dict__.get("unlimited")
+        return self.peaks.get(self.without.key)
 
     @property
     def usual_peak(self) -> Peak[Plans]:
@@ -201,8 +206,9 @@ class Search(Generic[Plans]):
     def within(self, limit: int | float) -> Outcome[Plans]:
         """The step with at most `limit` bytes, or that part of the peak without a budget. Raises `UserError` where that is not possible."""
         budget = limit if isinstance(limit, int) else int(limit * self.unlimited.bytes)
-        if self.usual_peak.bytes <= (1 + FAR) * budget and self.peak_of(self.usual).bytes <= budget:
-            return self._outcome(budget, self.usual)
+        for choice in (self.usual, self.without):
+            if self.usual_peak.bytes <= (1 + FAR) * budget and self.peak_of(choice).bytes <= budget:
+                return self._outcome(budget, choice)
         found = list[Choice]()
         # By chunks only where nothing else keeps the budget: sums over rows are added up in another order.
         for program in self.programs:
@@ -312,9 +318,6 @@ class Search(Generic[Plans]):
     def _least_for(self, budget: int) -> Choice:
         """A choice with about the lowest peak: found quickly, where that is far over `budget`."""
         quick = self._least(FINER_SECONDS)
-        # Of a small step what is computed again holds more than it saves.
-        if self.usual_peak.bytes < self.peak_of(quick).bytes:
-            quick = min(quick, self.usual, key=lambda each: self.peak_of(each).bytes)
         far = self.peak_of(quick).bytes > (1 + FAR) * budget
         return quick if far else min(quick, self.least, key=lambda each: self.peak_of(each).bytes)
 
@@ -355,7 +358,11 @@ class Search(Generic[Plans]):
             known = [choice] if solution is None else [choice, self._choice_of(finer, solution)]
             # A plan takes as long as in a compile: choices of one program, alike, are told apart by what is predicted.
             found.append(min(known, key=lambda each: each.predicted))
-        return min(found or [self.usual], key=lambda each: self.peak_of(each).bytes)
+        best = min(found or [self.usual], key=lambda each: self.peak_of(each).bytes)
+        # Of a small step what is computed again holds more than it saves. Predictions do not tell, whatever is known: a budget in bytes and a
+        # part have one least.
+        likely = self.usual.predicted <= HOPELESS * self.peak_of(best).bytes
+        return min([best, *([self.usual, self.without] if likely else [])], key=lambda each: self.peak_of(each).bytes)
 
     def curve(self, points: int) -> list[tuple[Peak[Plans], Choice]]:
         """Up to `points` choices from the lowest peak to min-cut's, each faster than those with a lower peak."""
@@ -372,6 +379,14 @@ class Search(Generic[Plans]):
             if self.peak_of(self.least).bytes <= peak.bytes and (not kept or peak.bytes < kept[-1][0].bytes):
                 kept.append((peak, choice))
         return kept[::-1]
+
+
+def _marked(pair: Pair, name: str, value: int) -> Pair:
+    """A copy of `pair` with metadata of both outputs."""
+    pair = copied(pair)
+    for gm in pair:
+        gm.graph.output_node().meta[name] = value
+    return pair
 
 
 def _peak(choice: Choice, measured: Plans | None) -> Peak[Plans]:

@@ -1,5 +1,6 @@
 // RUN: bascule-opt %s --order-program | filecheck %s
 // RUN: bascule-opt %s --order-program=gain=90 | filecheck %s --check-prefix=KEPT
+// RUN: bascule-opt %s --order-program=target=cuda | filecheck %s --check-prefix=GPU
 // RUN: bascule-run %s --interpret-only --pipeline=order-program
 
 func.func private @aten.sum(tensor<64x64xf32>) -> tensor<f32> attributes {bascule.extern = "aten.sum.default", bascule.arguments = [#bascule.operand<0>], bascule.results = array<i64: 0>}
@@ -51,4 +52,20 @@ func.func @freed(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>) -> tensor<f32> at
   %2 = call @aten.add(%0, %1) : (tensor<f32>, tensor<f32>) -> tensor<f32>
   call @resize(%y) : (tensor<64x64xf32>) -> ()
   return %2 : tensor<f32>
+}
+
+func.func private @aten.exp(tensor<4x8x32x32xf32>) -> tensor<4x8x32x32xf32> attributes {bascule.extern = "aten.exp.default", bascule.arguments = [#bascule.operand<0>], bascule.results = array<i64: 0>}
+func.func private @aten.convolution(tensor<1x8x32x32xf32>, tensor<8x8x1x1xf32>) -> tensor<1x8x32x32xf32> attributes {bascule.extern = "aten.convolution.default", bascule.arguments = [#bascule.operand<0>, #bascule.operand<1>, unit, [1, 1], [0, 0], [1, 1], false, [0, 0], 1], bascule.results = array<i64: 0>}
+
+// A convolution on a CPU takes memory while it runs: it comes before what stays. Of a GPU nothing is known.
+// CHECK-LABEL: func.func @workspace
+// CHECK: call @aten.convolution
+// CHECK: call @aten.exp
+// GPU-LABEL: func.func @workspace
+// GPU: call @aten.exp
+// GPU: call @aten.convolution
+func.func @workspace(%x: tensor<4x8x32x32xf32>, %y: tensor<1x8x32x32xf32>, %w: tensor<8x8x1x1xf32>) -> (tensor<4x8x32x32xf32>, tensor<1x8x32x32xf32>) attributes {bascule.graph} {
+  %0 = call @aten.exp(%x) : (tensor<4x8x32x32xf32>) -> tensor<4x8x32x32xf32>
+  %1 = call @aten.convolution(%y, %w) : (tensor<1x8x32x32xf32>, tensor<8x8x1x1xf32>) -> tensor<1x8x32x32xf32>
+  return %0, %1 : tensor<4x8x32x32xf32>, tensor<1x8x32x32xf32>
 }

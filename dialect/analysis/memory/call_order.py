@@ -7,11 +7,13 @@ from heapq import heappop, heappush
 
 @dataclass
 class Step:
-    """`after`: steps that must come before this one. `makes`, `uses`: buffers by number; one that no step makes is there from the beginning."""
+    """`after`: steps that must come before this one. `makes`, `uses`: buffers by number; one that no step makes is there from the beginning.
+    `takes`: bytes of its own while it runs."""
 
     after: set[int] = field(default_factory=set)
     makes: list[int] = field(default_factory=list)
     uses: set[int] = field(default_factory=set)
+    takes: int = 0
 
 
 def peak(steps: Sequence[Step], order: Sequence[int], sizes: Sequence[int], kept: set[int]) -> int:
@@ -31,7 +33,8 @@ def live_bytes(
     for number in order:
         step = steps[number]
         before = live
-        during = live = live + sum(sizes[b] for b in step.makes)
+        live += sum(sizes[b] for b in step.makes)
+        during = live + step.takes
         for b in {*step.uses, *step.makes}:
             left[b] -= b in step.uses
             if left[b] == 0 and b not in kept:

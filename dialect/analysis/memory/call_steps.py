@@ -10,6 +10,7 @@ from ...mlir import ir
 from ..bodies.backward_slice import captured
 from .buffers import bytes_of, memref_type, root_of, substitute
 from .call_order import Step
+from .workspaces import workspace
 
 READERS = (
     "_c10d_functional.",
@@ -31,10 +32,12 @@ def steps_of(
     table: ir.SymbolTable,
     in_order: bool = True,
     symbols: Sequence[int] = SYMBOLS,
+    threads: int = 0,
 ) -> tuple[list[Step], list[int], set[int]]:
     """A step an op; the bytes of each buffer (a tensor that a call returns, or the storage of arguments that die, which no step makes); the
     buffers that are returned. `in_order`: calls with effects
-    come in the order of the program; without, their order is the caller's to keep. `symbols`: as `SYMBOLS`."""
+    come in the order of the program; without, their order is the caller's to keep. `symbols`: as `SYMBOLS`. `threads`: of a CPU, whose operators
+    take memory of their own; 0 on another device, of whose nothing is known."""
     steps, sizes = [Step() for _ in ops], list[int]()
     makers: dict[ir.Value, int] = {}  # value -> step
     buffers = _dying(end, sizes, symbols)
@@ -66,6 +69,9 @@ def steps_of(
             step.after |= {*readers[root]} - {number}
             readers[root], writer[root] = [], number
         makers.update(dict.fromkeys(op.results, number))
+        if EXTERN in attributes and threads:
+            callee = table[op.attributes["callee"].value].operation
+            step.takes = workspace(op, callee, lambda value: _bytes(value, symbols), shape_of, threads)
         if EXTERN in attributes and attributes[EXTERN].value.endswith(WAIT):
             buffers.update((op.results[0], buffers[root]) for root in (root_of(operands[0]),) if root in buffers)
         if op.name == "func.call":

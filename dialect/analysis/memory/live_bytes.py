@@ -108,7 +108,7 @@ class _Reader:
     def _workspaces(self) -> Iterator[Held]:
         for number, op in enumerate(self.ops if self.threads else ()):
             if op.name == "func.call" and self._is_extern(op):
-                size = workspace(op, self._callee(op), self.bytes, self.sizes, self.threads)
+                size = workspace(op, self._callee(op), self.bytes, self.sizes.of, self.threads)
                 if size:
                     yield Held(size, number, number, INTERMEDIATE, source_of(op.location))
 

@@ -5,13 +5,13 @@ convolution takes and makes to its own layout, in turns, and packs blocks of a l
 a row in memory. Nothing is counted of operators that are not here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 from ...ir.functions import ARGUMENTS, EXTERN
 from ...ir.shapes import constant, row_major
 from ...mlir import ir
-from .buffers import Sizes, strides
+from .buffers import memref_type, strides
 
 WINDOW = 14  # of a convolution, on a side, for whose gradients oneDNN has kernels
 SCRATCH = 64 << 10  # bytes a thread, of a convolution
@@ -20,12 +20,15 @@ INNER = 512  # rows of it, of twice as many up to twice that, of more
 ALIASED = 512  # columns from which on powers of two are packed
 FEW = 12 << 10  # bytes of a convolution whose operands need no copy, or of a linear layer beside what is packed
 
+Sizes = Callable[[ir.Value], Sequence[ir.AffineExpr]]
+
 
 def workspace(
     call: ir.Operation, function: ir.Operation, bytes_of: Callable[[ir.Value], int], sizes: Sizes, threads: int
 ) -> int:
-    """Bytes that `call`, of the ATen function `function`, takes at most while it runs, beyond its results."""
-    made = sum(bytes_of(result) for result in call.results if isinstance(result.type, ir.MemRefType))
+    """Bytes that `call`, of the ATen function `function`, takes at most while it runs, beyond its results: of tensors or of memrefs."""
+    tensors = ir.RankedTensorType | ir.MemRefType
+    made = sum(bytes_of(result) for result in call.results if isinstance(result.type, tensors))
     match function.attributes[EXTERN].value:
         case "aten.convolution.default":
             x, weight = _tensors(call, function, (0, 1))
@@ -36,7 +39,7 @@ def workspace(
             return max(backward + SCRATCH * threads, threads * _unfolded(given, weight, bytes_of, sizes))
         case "mkldnn._linear_pointwise.default":
             x, weight = call.operands[0], call.operands[1]
-            copied = 0 if strides(x.type) == row_major(sizes.of(x)) else bytes_of(x)
+            copied = 0 if _strides(x) == row_major(sizes(x)) else bytes_of(x)
             return copied + FEW + threads * _packed(weight, sizes)
         case "aten._scaled_dot_product_flash_attention_for_cpu_backward.default":
             return 2 * bytes_of(call.operands[0])
@@ -47,13 +50,17 @@ def workspace(
     return 0
 
 
+def _strides(value: ir.Value) -> list[ir.AffineExpr]:
+    return strides(value.type if isinstance(value.type, ir.MemRefType) else memref_type(value.type))
+
+
 def _packed(weight: ir.Value, sizes: Sizes) -> int:
     """Bytes of the block of a linear layer's weight that a thread packs: of one whose memory runs along the columns none, but where their number
     would have its rows at the same places of a cache."""
-    columns, inner = (constant(size) for size in sizes.of(weight))
+    columns, inner = (constant(size) for size in sizes(weight))
     if inner is None:
         return 0
-    along = constant(strides(weight.type)[0]) == 1
+    along = constant(_strides(weight)[0]) == 1
     if along and (columns is None or columns < ALIASED or columns & (columns - 1)):
         return 0
     block = inner if inner <= INNER else INNER if inner <= 2 * INNER else 2 * INNER
@@ -65,7 +72,7 @@ def _row_of_indices(x: ir.Value, function: ir.Operation, position: int, sizes: S
     arguments = list(function.attributes[ARGUMENTS])
     given = arguments[position] if position < len(arguments) else None
     dim = given.value if isinstance(given, ir.IntegerAttr) else -1
-    return 8 * (constant(sizes.of(x)[dim]) or 0) if x.type.rank else 0
+    return 8 * (constant(sizes(x)[dim]) or 0) if x.type.rank else 0
 
 
 def _tensors(call: ir.Operation, function: ir.Operation, positions: tuple[int, ...]) -> list[ir.Value]:
@@ -76,7 +83,7 @@ def _tensors(call: ir.Operation, function: ir.Operation, positions: tuple[int, .
 
 def _is_channels_last(value: ir.Value) -> bool:
     """Whether an image lies as oneDNN takes it; a row of channels does not."""
-    return value.type.rank > 3 and constant(strides(value.type)[1]) == 1
+    return value.type.rank > 3 and constant(_strides(value)[1]) == 1
 
 
 def _convolution(x: ir.Value, weight: ir.Value, made: int, bytes_of: Callable[[ir.Value], int], sizes: Sizes) -> int:
@@ -96,7 +103,7 @@ def _convolution_backward(
 
 def _unfolded(given: ir.Value, weight: ir.Value, bytes_of: Callable[[ir.Value], int], sizes: Sizes) -> int:
     """Bytes a thread of the gradient of a weight with a window wider than `WINDOW`: sums like it, the windows of an image; 0 of others."""
-    known = [constant(size) for size in (*sizes.of(weight)[1:], *sizes.of(given)[2:])]
+    known = [constant(size) for size in (*sizes(weight)[1:], *sizes(given)[2:])]
     found = [size for size in known if size is not None]
     if len(found) < len(known) or all(side <= WINDOW for side in found[1 : weight.type.rank - 1]):
         return 0
@@ -105,4 +112,4 @@ def _unfolded(given: ir.Value, weight: ir.Value, bytes_of: Callable[[ir.Value], 
 
 def _copied(x: ir.Value, bytes_of: Callable[[ir.Value], int], sizes: Sizes) -> int:
     """Bytes of the copy that is made first of what is neither row-major nor channels-last."""
-    return 0 if _is_channels_last(x) or strides(x.type) == row_major(sizes.of(x)) else bytes_of(x)
+    return 0 if _is_channels_last(x) or _strides(x) == row_major(sizes(x)) else bytes_of(x)

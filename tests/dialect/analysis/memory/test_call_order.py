@@ -1,6 +1,6 @@
 """The order in which steps run, and the memory that it needs."""
 
-from bascule.dialect.analysis.memory.call_order import Step, by_memory, peak
+from bascule.dialect.analysis.memory.call_order import Step, by_memory, live_bytes, peak
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,3 +76,14 @@ def test_what_no_step_makes_is_there_until_its_last_use():
     assert peak(steps, range(3), sizes, {3, 4}) == 210
     assert peak(steps, [2, 0, 1], sizes, {3, 4}) == 201
     assert by_memory(steps, sizes, {3, 4})[0] == 2
+
+
+@given(graphs(), st.data())
+def test_what_a_step_takes_counts_while_it_runs(graph, data):
+    steps, sizes = graph
+    bare = live_bytes(steps, range(len(steps)), sizes, set())
+    for step in steps:
+        step.takes = data.draw(st.integers(0, 100))
+    found = live_bytes(steps, range(len(steps)), sizes, set())
+    assert found == [(before, during + step.takes, after) for step, (before, during, after) in zip(steps, bare)]
+    assert peak(steps, range(len(steps)), sizes, set()) == max(during for _, during, _ in found)
