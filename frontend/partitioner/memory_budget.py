@@ -358,11 +358,9 @@ class Search(Generic[Plans]):
             known = [choice] if solution is None else [choice, self._choice_of(finer, solution)]
             # A plan takes as long as in a compile: choices of one program, alike, are told apart by what is predicted.
             found.append(min(known, key=lambda each: each.predicted))
-        best = min(found or [self.usual], key=lambda each: self.peak_of(each).bytes)
-        # Of a small step what is computed again holds more than it saves. Predictions do not tell, whatever is known: a budget in bytes and a
-        # part have one least.
-        likely = self.usual.predicted <= HOPELESS * self.peak_of(best).bytes
-        return min([best, *([self.usual, self.without] if likely else [])], key=lambda each: self.peak_of(each).bytes)
+        # Of a small step what is computed again holds more than it saves: plans tell, predictions may be off by half. All are planned, whatever
+        # is known before, so that a part and bytes have one least.
+        return min([*found, self.usual, self.without], key=lambda each: self.peak_of(each).bytes)
 
     def curve(self, points: int) -> list[tuple[Peak[Plans], Choice]]:
         """Up to `points` choices from the lowest peak to min-cut's, each faster than those with a lower peak."""
