@@ -66,6 +66,24 @@ def test_what_two_loops_of_one_walk_have_between_them_may_index_by_data():
         torch.testing.assert_close(got, want)
 
 
+def test_a_row_that_a_later_walk_reads_is_not_written_over():
+    """The masked scores are stored for the backward while the first maximum is found; the others are read again after."""
+
+    def function(x, labels):
+        scores = x @ x.T / 0.1
+        itself = torch.eye(len(x), dtype=torch.bool)
+        alike = (labels[:, None] == labels) & ~itself
+        total = scores.masked_fill(itself, -torch.inf).logsumexp(1)
+        return ((total[:, None] - scores) * alike).sum(1) / (1 + alike.sum(1))
+
+    call = compiled(function, dynamic=True)
+    for rows in (14, 9):
+        x, labels = torch.randn(rows, 6, requires_grad=True), torch.randint(0, 3, (rows,))
+        got, want = call(x, labels), function(x, labels)
+        torch.testing.assert_close(got, want)
+        torch.testing.assert_close(*(torch.autograd.grad(y.sum(), x)[0] for y in (got, want)))
+
+
 def test_a_training_step():
     model, inputs = gpt2()
     want = training_step(model, model, inputs)

@@ -7,6 +7,7 @@ from ...ir import builders
 from ...ir.shapes import constant, expr, layout_of, row_major, shape_of
 from ...mlir import ir
 from ...scheduling.gpu.clusters import orders_of, shared_by
+from ...scheduling.gpu.schedule_form import walks_of
 from .buffers import strides, substitute
 
 ROWS = ("bascule.compute", "bascule.scan")  # loops with a result that later loops read
@@ -40,6 +41,7 @@ class InPlace:
         self.units = units = [op.operation for op in domain.operations]
         self.kinds = [op.name for op in units]
         self.orders = orders_of(self.kernel) if shared_by(self.kernel) > 1 else {}
+        self.places = self._places()
         self.group = not list(domain.arguments) and self.kinds.count("bascule.foreach") > 1
         numbers = {argument: i for i, argument in enumerate(self.arguments) if isinstance(argument.type, ir.MemRefType)}
         count = 0
@@ -69,6 +71,11 @@ class InPlace:
                 return ir.WalkResult.ADVANCE
 
             top.walk(visit, ir.WalkOrder.PRE_ORDER)
+
+    def _places(self) -> list[int]:
+        """Where each unit runs: loops of one walk do where the first of them stands."""
+        walks, leaders = walks_of(self.kernel), dict[int, int]()
+        return [leaders.setdefault(walks[op], i) if op in walks else i for i, op in enumerate(self.units)]
 
     def _read(self, op: ir.Operation, number: int, access: _Access) -> None:
         """Notes that `op` reads argument `number`, for itself and for those that read the rows in which it stands."""
@@ -137,6 +144,13 @@ class InPlace:
         alike = same and self.orders[loops[0]] == self.orders[loops[1]]
         return alike and tuple(_replaced(key, renamed) for key in read.indices) == write.indices
 
+    def _in_walk(self, read: _Access, write: _Access) -> dict[ir.Value, ir.Value] | None:
+        """The indices of the loop that reads, each with that of the loop that writes, where both loops walk together, step by step."""
+        if read.unit == write.unit or self.places[read.unit] != self.places[write.unit]:
+            return None
+        here, there = (self.units[access.unit].regions[0].blocks[0].arguments for access in (read, write))
+        return dict(zip(here, there))
+
     def _alike(self, operand: int, destination: int) -> bool:
         """Whether both are dense, of one length and element type."""
         types = [self.arguments[number].type for number in (operand, destination)]
@@ -147,12 +161,20 @@ class InPlace:
 
     def _before_elsewhere(self, operand: int, reads: list[_Access], destination: int, write: _Access) -> bool:
         """As `_before`, where elements at one place have other indices in `operand` than in `destination`."""
-        same = [read for read in reads if self._same_place(operand, read, destination, write)]
+        walked = {read.number: self._in_walk(read, write) for read in reads}
+        same = [read for read in reads if self._same_place(operand, read, destination, write, walked[read.number])]
         if not self._one_place_a_point(write) and not any(self._plain(read, write) for read in same):
             return False
         return all(
             read.number < write.number
-            and (read in same or (read.unit != write.unit and self._same_row(operand, read, destination, write)))
+            and self.places[read.unit] <= self.places[write.unit]
+            and (
+                read in same
+                or (
+                    self.places[read.unit] != self.places[write.unit]
+                    and self._same_row(operand, read, destination, write)
+                )
+            )
             and not (self.group and read.unit != write.unit)
             for read in reads
         )
@@ -209,7 +231,7 @@ class InPlace:
         return write.loops <= {index for _, index in write.indices}
 
     def _before(self, read: _Access, write: _Access) -> bool:
-        if read.number > write.number:
+        if read.number > write.number or self.places[read.unit] > self.places[write.unit]:
             return False
         if self.group and read.unit != write.unit and self.kinds[read.unit] == "bascule.foreach":
             return False  # an independent loop, which may run after this one
@@ -217,6 +239,10 @@ class InPlace:
             return True  # the same element, at the same point of the same loops
         if read.unit == write.unit:
             return False
+        walked = self._in_walk(read, write)
+        if walked is not None:
+            steps: dict[ir.Value, tuple | None] = {index: ("index", other) for index, other in walked.items()}
+            return tuple(_replaced(key, steps) for key in read.indices) == write.indices and None not in write.indices
         # An earlier loop of the same point of the domain: whatever it reads there is of this point alone.
         pairs = zip(read.indices, write.indices)
         return bool(self.domain) and all(r == w for r, w in pairs if w[1] in self.domain)

@@ -6,7 +6,7 @@ Its keys are described at the pass. One that does not fit its kernel is refused 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ...analysis.bodies.nested_loops import iterations
+from ...analysis.bodies.nested_loops import inner_loops, iterations
 from ...errors import UserError
 from ...ir.attributes import ScheduleAttr, i64
 from ...ir.locations import source_of
@@ -100,6 +100,13 @@ def to_attribute(schedule: KernelSchedule) -> ir.DictAttr:
     if schedule.cluster > 1:
         keys["cluster"] = i64(schedule.cluster)
     return ir.DictAttr.get(keys)
+
+
+def walks_of(kernel: ir.Operation) -> dict[ir.Operation, int]:
+    """The walk of each loop in the domain of `kernel`, by its schedule; nothing where loops run as they stand."""
+    config = ir.DictAttr(kernel.attributes["schedule"].config) if "schedule" in kernel.attributes else {}
+    plans = map(ir.DictAttr, config["loops"]) if "loops" in config else ()
+    return {loop: plan["walk"].value for loop, plan in zip(inner_loops(kernel), plans) if "walk" in plan}
 
 
 def _of_domain(domain: DomainSchedule) -> Config:

@@ -2,6 +2,8 @@
 
 import pytest
 from bascule.dialect.analysis.memory.in_place import InPlace
+from bascule.dialect.ir.attributes import ScheduleAttr
+from bascule.dialect.mlir import ir
 
 from tests.dialect.small_kernels import foreach, kernel, load, mlir, reduce, scaled_rows, store
 
@@ -50,6 +52,35 @@ def test_a_row_is_read_before_it_is_overwritten():
     total = reduce("%s", "%k", "31", load("%a", "%x", "%k, %i", SQUARE), "%a")  # of a column
     rows = foreach("%k", "31", store("%s", "%y", "%i, %k", SQUARE))
     assert not points(total, rows, sizes="31", x=SQUARE, y=SQUARE)
+
+
+LAST, TURNED, FLAT = "%i, %k", "%i, %p", "%q"
+BACK = "%p = affine.apply affine_map<(d0) -> (30 - d0)>(%k)"
+
+
+@pytest.mark.parametrize(
+    "walks, at, allowed",
+    [
+        ((0, 1, 2), LAST, True),
+        ((0, 1, 0), LAST, False),  # the store goes along with the first loop, and the second reads what it left
+        ((0, 0, 0), LAST, True),  # element by element
+        ((0, 0, 2), TURNED, True),
+        ((0, 0, 0), TURNED, False),  # a later step reads what an earlier one has stored
+        ((0, 1, 1), TURNED, False),
+        ((), TURNED, True),  # as they stand
+    ],
+)
+@pytest.mark.parametrize("y", [SQUARE, "memref<961xf32>"])
+def test_loops_run_where_their_walk_does(walks, at, allowed, y):
+    """Three loops over a row of x, the last of which stores to y."""
+    sums = [reduce(name, "%k", "31", "\n".join((BACK, load("%a", "%x", at, SQUARE))), "%a") for name in ("%s", "%t")]
+    flat = "%q = affine.apply affine_map<(d0, d1) -> (d0 * 31 + d1)>(%i, %k)"
+    row = "\n".join((flat, load("%a", "%x", LAST, SQUARE), store("%a", "%y", LAST if y == SQUARE else FLAT, y)))
+    op = kernel(f"%x: {SQUARE}, %y: {y}", "%i", "31", *sums, foreach("%k", "31", row))
+    if walks:
+        loops = ", ".join(f"{{walk = {walk} : i64}}" for walk in walks)
+        op.attributes["schedule"] = ScheduleAttr.get(ir.DictAttr(ir.Attribute.parse(f"{{loops = [{loops}]}}")))
+    assert over(op) is (allowed and (y == SQUARE or at == LAST))  # in another shape a row is compared as it runs
 
 
 @pytest.mark.parametrize(
