@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
+from ...mlir import ir
 from ..bodies.body_summary import Access, Body
 from ..bodies.body_tree import Node
 from ..bodies.costs import magnitude
@@ -66,6 +67,24 @@ def window_of(body: Body) -> Window | None:
     )
 
 
+def overlap(body: Body, buffer: ir.Value) -> bool:
+    """Whether neighbouring points of a kernel or a compute read in part the same elements of `buffer`, in loops whose windows move with them."""
+    for access in body.placed(body.root):
+        if access.buffer != buffer:
+            continue
+        inner = [index for loop in access.loops if loop is not body.root for index in loop.indices]
+        for a, b in product(body.root.indices, inner):
+            if (length := body.extents[b]) and _slides(access, a, b, length):
+                return True
+    return False
+
+
+def _slides(access: Access, a: int, b: int, length: int) -> bool:
+    """Whether windows of `length` elements along index b, of neighbours along index a, have elements in common."""
+    over, along = (access.form.steps.get(index, 0) for index in (a, b))
+    return isinstance(over, int) and isinstance(along, int) and 0 < abs(over) < abs(along) * length
+
+
 def _is_sum(loop: Node) -> bool:
     return loop.name == "bascule.reduce" and loop.kinds == ["sum"] and not loop.inner_loops()
 
@@ -105,11 +124,7 @@ class _Search:
 
     def _overlap(self, a: int, b: int, length: int) -> bool:
         """Whether a read at neighbours along index a has elements in common: most sums have none, and are searched no further."""
-        for access in self.accesses:
-            steps = [access.form.steps.get(index, 0) for index in (a, b)]
-            if all(steps) and all(isinstance(step, int) for step in steps) and abs(steps[0]) < abs(steps[1]) * length:
-                return True
-        return False
+        return any(_slides(access, a, b, length) for access in self.accesses)
 
     def _window(self, i: int, k: int, points: int, terms: int, size: int, ragged: bool) -> Window | None:
         """The window of so many points and terms; what is left over of `size` reads its own."""

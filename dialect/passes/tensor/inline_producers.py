@@ -7,9 +7,10 @@ from typing import ClassVar
 
 from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
-from ...analysis.bodies.body_summary import PRODUCERS, Access, Body, readers_of
+from ...analysis.bodies.body_summary import PRODUCERS, Access, Body, decode, readers_of
 from ...analysis.bodies.costs import tensor_bytes
 from ...analysis.bodies.gather_reads import gathers, reads_by_data
+from ...analysis.products.windows import overlap, window_of
 from ...fusion.attention_parts import addends_read, is_contraction
 from ...fusion.inlining import Inliner
 from ...fusion.members import Member
@@ -31,6 +32,9 @@ SUMMED = (
 )
 BESIDE = 0.1  # of what is counted: small tensors and ragged ends beside it
 BYTE = 1.0  # work that takes as long as moving a byte to or from memory
+# Work that takes a GPU as long as moving a byte, where windows that overlap repeat it: between 3 x 3 after relu, faster again, and 5 x 5 after relu
+# or 3 x 3 after silu of a batch norm, faster stored, in bf16 on an H200 on 2026-11-29 (benchmarks/window_prologues.py).
+WINDOWED = 7.0
 SMALL = 1 << 18  # bytes of a tensor, at most, that stays in a cache: reading it again is free
 
 
@@ -42,6 +46,9 @@ class InlineProducers(Pass):
 
     - one consumer reads each element about once; or
     - it is cheap to repeat, and reads no more bytes than its result has.
+
+    Windows that overlap, as those of a convolution, read an element once in memory and compute it again in each: on `target` cuda that is what
+    decides, as often as it is left once `unroll-windows` has computed neighbours together.
 
     A result that is needed in memory anyway (by a call, a view, the return) is inlined only where its readers then read no more bytes. A
     compute with a reduction is left to `form-kernels`, unless it is a window of up to `max-window` elements that is read once, or a product
@@ -193,7 +200,7 @@ class _Graph(GraphWalk):
             if consumer.ops + body.ops > self.options.max_ops:
                 return None
             points = consumer.points * read.times
-            if read.guarded:
+            if read.guarded or self._repeats(body, consumer, read) > 0:
                 points = min(points, body.points)
             asked[(consumer.result, *list(read.op.operands)[1:])] = points
         return asked
@@ -226,9 +233,32 @@ class _Graph(GraphWalk):
         once = consumer.points <= (1 + BESIDE) * body.points
         return alone and once and not consumer.loops and consumer.op.name == "bascule.compute"
 
+    def _repeats(self, body: Body, consumer: Body, read: Access) -> float:
+        """How often each element of `body` is computed, on average, where windows of `consumer` that overlap read it, once a GPU's are unrolled;
+        0 where they do not."""
+        points = consumer.points * read.times
+        if self.options.target == "cpu" or not consumer.loops or points <= (1 + BESIDE) * body.points:
+            return 0.0
+        whole = decode(consumer.op, indexing=self.indexing)
+        if not overlap(whole, body.result):
+            return 0.0
+        window = window_of(whole)
+        return points / body.points * (1.0 if window is None else window.left)
+
+    def _repeated_in_windows(self, body: Body) -> bool:
+        """Whether windows that overlap take longer to compute the elements of `body` again than to write and read them."""
+        times = sum(self._repeats(body, consumer, read) for consumer, read in self.uses[body.result])
+        if times <= 1:
+            return False
+        work = body.cost if body.result in self.looping else self._work(body.result)
+        saved = body.bytes * (1 if body.result in self.kept else 2)
+        return (times - 1) * work * body.points > WINDOWED * saved
+
     def _pays(self, body: Body, asked: dict[tuple, int]) -> bool:
         if INLINED in body.op.attributes:
             return True
+        if self._repeated_in_windows(body):
+            return False
         uses, reads = self.uses[body.result], self.reads[body.result]
         times = sum(asked.values()) / max(1, body.points)  # how often an element is computed, on average
         consumers = {consumer.result for consumer, _ in uses}
