@@ -32,8 +32,8 @@ SUMMED = (
 )
 BESIDE = 0.1  # of what is counted: small tensors and ragged ends beside it
 BYTE = 1.0  # work that takes as long as moving a byte to or from memory
-# Work that takes a GPU as long as moving a byte, where windows that overlap repeat it: between 3 x 3 after relu, faster again, and 5 x 5 after relu
-# or 3 x 3 after silu of a batch norm, faster stored, in bf16 on an H200 on 2026-11-29 (benchmarks/window_prologues.py).
+# Work that takes a GPU as long as moving a byte, where windows that overlap repeat it. Of bf16, 3 x 3 after a batch norm and relu
+# is faster with it, 5 x 5, or 3 x 3 after silu, stored: on an H200, 2026-11-29 (benchmarks/window_prologues.py).
 WINDOWED = 7.0
 SMALL = 1 << 18  # bytes of a tensor, at most, that stays in a cache: reading it again is free
 

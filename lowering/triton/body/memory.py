@@ -43,7 +43,7 @@ class Memory:
 
     @contextmanager
     def without(self, needless: Sequence[Condition]) -> Iterator[None]:
-        """What is read here is read as if the conditions `needless` were not in force."""
+        """Reads in its body are as if the conditions `needless` were not in force."""
         every = self.conditions
         self.conditions = [condition for condition in every if condition not in needless]
         try:
