@@ -1,4 +1,4 @@
-"""What stands before a depthwise convolution on a GPU, forward in bf16: computed again in each window, and stored. Results are compared with
+"""Activations before depthwise convolutions on a GPU, forward in bf16: computed again in each window, and stored. Results are compared with
 eager in f64 before anything is timed. `WINDOWED` of `passes/tensor/inline_producers.py` was chosen by it.
 
 python -m benchmarks.window_prologues [--json FILE]
