@@ -99,11 +99,12 @@ class Expressions:
     def always_inside(self, op: ir.Operation) -> bool:
         """Whether a load's indices are below its buffer's sizes, and not negative, at all points of the loops around it."""
         buffer, *indices = op.operands
-        extents = {atom: size for atom in range(self.atoms) if (size := self._extent(atom)) is not None}
         for size, index in zip(buffer.type.shape, map(self.of, indices)):
-            if not dims_of(index) <= extents.keys() or size == ir.ShapedType.get_dynamic_size():
+            extents = {atom: self._extent(atom) for atom in dims_of(index)}
+            sizes = {atom: extent for atom, extent in extents.items() if extent is not None}
+            if len(sizes) < len(extents) or size == ir.ShapedType.get_dynamic_size():
                 return False
-            low, high = interval(index, extents)
+            low, high = interval(index, sizes)
             if not 0 <= low <= high < size:
                 return False
         return True
