@@ -10,7 +10,7 @@ from ...analysis.affine.simplification import Simplifier
 from ...analysis.bodies.body_summary import PRODUCERS, Access, Body, decode, readers_of
 from ...analysis.bodies.costs import tensor_bytes
 from ...analysis.bodies.gather_reads import gathers, reads_by_data
-from ...analysis.products.windows import overlap, window_of
+from ...analysis.products.windows import Window, overlap, window_of
 from ...fusion.attention_parts import addends_read, is_contraction
 from ...fusion.inlining import Inliner
 from ...fusion.members import Member
@@ -103,6 +103,8 @@ class _Graph(GraphWalk):
         self.products = self._of_products() if options.target != "cpu" else set[ir.Value]()
         self.scores = self._beside_products()
         self.kept: set[ir.Value] = set()  # results needed in memory: not every use reads elements in a body
+        # Result -> its body as a whole, and the window that it sums over; of those asked for.
+        self.windows: dict[ir.Value, tuple[Body, Window | None]] = {}
         # Result -> tensor -> reads of it a point, inlined ones included.
         self.reads: dict[ir.Value, Counter[ir.Value]] = {}
         self.works: dict[
@@ -239,10 +241,12 @@ class _Graph(GraphWalk):
         points = consumer.points * read.times
         if self.options.target == "cpu" or not consumer.loops or points <= (1 + BESIDE) * body.points:
             return 0.0
-        whole = decode(consumer.op, indexing=self.indexing)
+        if consumer.result not in self.windows:
+            whole = decode(consumer.op, indexing=self.indexing)
+            self.windows[consumer.result] = whole, window_of(whole)
+        whole, window = self.windows[consumer.result]
         if not overlap(whole, body.result):
             return 0.0
-        window = window_of(whole)
         return points / body.points * (1.0 if window is None else window.left)
 
     def _repeated_in_windows(self, body: Body) -> bool:
