@@ -16,24 +16,30 @@ _changed = Condition()
 
 
 def start(work: Callable[[], T]) -> "Future[T]":
-    """Does `work` on a thread of its own."""
+    """Does `work` on a thread of its own. Raises RuntimeError where the process may have no more of them."""
     future: Future[T] = Future()
 
     def run() -> None:
-        global _running
         try:
             future.set_result(work())
         except BaseException as error:
             future.set_exception(error)
-        with _changed:
-            _running -= 1
-            _changed.notify_all()
+        _count(-1)
 
+    _count(1)
+    try:
+        Thread(target=run, name="bascule-compile", daemon=True).start()
+    except RuntimeError:
+        _count(-1)
+        raise
+    return future
+
+
+def _count(change: int) -> None:
     global _running
     with _changed:
-        _running += 1
-    Thread(target=run, name="bascule-compile", daemon=True).start()
-    return future
+        _running += change
+        _changed.notify_all()
 
 
 def _before_fork() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from bascule.lowering.triton.compile.compilation import compile_kernels
 from bascule.lowering.triton.compile.kernel_cache import key_of
+from bascule.lowering.triton.compile.parallel import compile_kernels
 from bascule.lowering.triton.compile.programs import lower_kernels
 from bascule.lowering.triton.kernels.triton_kernel import LoweredKernels
 from bascule.runtime.memory.extents import extent

@@ -8,7 +8,7 @@ import torch
 
 from bascule.compat.operators.dispatch import without_dispatch_modes
 from bascule.lowering.program import Plans, to_python
-from bascule.lowering.triton.compile.compilation import start_compiling
+from bascule.lowering.triton.compile.parallel import start_compiling
 from bascule.lowering.triton.compile.programs import lower_kernels
 from bascule.runtime import load
 from bascule.runtime.memory.extents import extent

@@ -222,6 +222,7 @@ def _compiled(way: _Way) -> CompiledGraph:
             serialized = slot.serialized(record.nodes, record.subjects, imported.constants)
             graph = CompiledGraph(load(entry.wrapper, entry.kernels, constants), serialized, constants)
             return _with_operators(graph, way, placement.device)
+    target.prepare()
     constants = placed(imported.constants, placement.device)
     lower = partial(_lowered, way, target, slot, constants, imported.constants)
     finish, pending = (lambda: lower()[0](), True) if options.tiers else lower()

@@ -40,6 +40,10 @@ class Target(Protocol):
         """Fields of passes that say what is compiled for."""
         ...
 
+    def prepare(self) -> None:
+        """Begins to load what `compile` will need, in another process."""
+        ...
+
     def compile(self, module: ir.Module, record: Record) -> Compiled:
         """Compiles the kernels of a module of the program stage, or begins to."""
         ...

@@ -35,6 +35,9 @@ class Cpu:
             "onednn": onednn_multiplies_faster(),
         }
 
+    def prepare(self) -> None:
+        """Its compiler is the one that the passes run in."""
+
     def compile(self, module: ir.Module, record: Record) -> Compiled:
         from bascule.lowering.cpu import CompiledKernels, start_compiling
 

@@ -1,15 +1,14 @@
 """The target CUDA: machine code of Triton, launched by plans."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
 
-from bascule.lowering.program import Plans
-from bascule.lowering.refusals import Refuse
+from bascule.lowering.program import Launch, Plans
 from bascule.runtime.kernels.launch_plans import ALIGNED, NARROW, WIDE, Planner, variant_of
 
 from ..dialect.mlir import ir
@@ -17,7 +16,7 @@ from ..reporting.compile_record import Record
 from ..reporting.progress import shown
 from .base import Compiled
 from .kernel_fallback import Refusals
-from .kernel_images import LATER, cubin_images, start_cubin_images
+from .kernel_images import LATER, cubin_images, images_of, start_compiling
 from .lower_to_triton import lower, with_references
 
 
@@ -39,53 +38,69 @@ class Cuda:
         }
         return {"target": "cuda", "device": device_name(self.index), **what}
 
+    def prepare(self) -> None:
+        from bascule.lowering.triton.compile.compiler_process import COMPILER
+        from bascule.runtime.kernels.cuda_driver import capability
+
+        COMPILER.start(capability(self.index))
+
     def compile(self, module: ir.Module, record: Record) -> Compiled:
+        """Triton's threads are at work on the first kernels while the others are lowered."""
         from bascule.runtime.kernels.cuda_kernels import PlannedKernels
 
         refusals = Refusals(module, record)
-        kernels, plans = self._lowered(module, record, refusals)
+        likely = ALIGNED if record.aligned else NARROW
+        started = start_compiling(self.index, cached=record.options.cache)
+        record.kernels_done = started.done
+        later: dict[str, dict[str, Any]] = {}
+
+        def made(variants: Sequence[Any], launch: Launch) -> None:
+            first = [k for k in variants if launch.narrow is None or k.name.endswith(likely)]
+            started.add(first)
+            later.update({k.name: fields_of(k) for k in variants if k not in first})
+
+        try:
+            lowered = lower(module, record, refusals, made)
+        except BaseException:
+            started.abandon()
+            raise
 
         def refuse(name: str, error: Exception) -> None:
-            refusals(name if name in plans.launches else name.removesuffix(variant_of(name)), error)
-
-        likely = ALIGNED if record.aligned else NARROW
-        sized = [name for name, launch in plans.launches.items() if launch.narrow is not None]
-        later = {f"{name}{variant}" for name in sized for variant in (WIDE, NARROW, ALIGNED) if variant != likely}
-        with record.stage("triton"):
-            first = [kernel for name, kernel in kernels.items() if name not in later]
-            started = start_cubin_images(self.index, first, cached=record.options.cache)
-            record.kernels_done = started.compiling.done
+            refusals(name if name in lowered.launches else name.removesuffix(variant_of(name)), error)
 
         def wait() -> Planner:
             with shown(record), record.stage("triton"):
-                images = started.result(refuse)
+                images = images_of(started, refuse)
             record.kernels_done = None
             with record.stage("load kernels"):
                 refused = {f"{name}{variant}" for name in refusals.found for variant in (WIDE, NARROW, ALIGNED)}
-                waiting = {name: kernels[name] for name in sorted(later - refused)}
+                waiting = {name: later[name] for name in sorted(later.keys() - refused)}
                 compiler = partial(cubin_images, self.index, cached=record.options.cache)
                 planned = PlannedKernels(images, self.index, waiting, compiler, refuse)
             return with_references(refusals, planned, torch.device("cuda", self.index))
 
-        return Compiled(None, plans, pending=wait)
+        return Compiled(None, self._plans(lowered, record), pending=wait)
 
     def packaged(self, module: ir.Module, record: Record) -> tuple[dict[str, bytes], Plans | None]:
         from bascule.runtime.kernels.cubin_images import blobs_of
 
-        kernels, plans = self._lowered(module, record)
+        lowered = lower(module, record)
         with record.stage("triton"):
-            return blobs_of(cubin_images(self.index, list(kernels.values()), cached=record.options.cache)), plans
+            kernels = [fields_of(kernel) for kernel in lowered.kernels.values()]
+            return blobs_of(cubin_images(self.index, kernels, cached=record.options.cache)), self._plans(
+                lowered, record
+            )
 
-    def _lowered(
-        self, module: ir.Module, record: Record, refuse: Refuse | None = None
-    ) -> tuple[dict[str, dict[str, Any]], Plans]:
-        """Kernels by name, as the fields of `TritonKernel`."""
-        lowered = lower(module, record, refuse)
-        kernels = {name: asdict(replace(kernel, grid=None)) for name, kernel in lowered.kernels.items()}
-        return kernels, Plans(f"cuda:{self.index}", lowered.launches, record.name)
+    def _plans(self, lowered: Any, record: Record) -> Plans:
+        return Plans(f"cuda:{self.index}", lowered.launches, record.name)
 
     def saved(self, compiled: Compiled) -> dict[str, bytes] | None:
         from bascule.runtime.kernels.cubin_images import blobs_of
 
         kernels = compiled.kernels
         return {**blobs_of(kernels.images), LATER: json.dumps(kernels.later).encode()}
+
+
+def fields_of(kernel: Any) -> dict[str, Any]:
+    """A `TritonKernel` without the MLIR context that its grid keeps."""
+    return asdict(replace(kernel, grid=None))

@@ -25,6 +25,9 @@ class Interpret:
     def machine(self) -> Mapping[str, Any]:
         return {"target": "cuda"}
 
+    def prepare(self) -> None:
+        """Nothing compiles what it interprets."""
+
     def compile(self, module: ir.Module, record: Record) -> Compiled:
         from bascule.lowering.triton.interpreter.plans import InterpretedKernels
         from bascule.runtime.memory.poisoned_memory import PATTERN, begins_unwritten

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +11,8 @@ from bascule.runtime.kernels.stored_kernels import kernels_of
 
 if TYPE_CHECKING:
     from bascule.lowering.refusals import Refuse
-    from bascule.lowering.triton.compile.compilation import Compiling
     from bascule.lowering.triton.compile.kernel_cache import KernelCache, MachineCode
+    from bascule.lowering.triton.compile.parallel import Compiling
     from bascule.runtime.kernels.cuda_driver import CubinImage
 
 LATER = "later.json"  # the kernels that are compiled when a call needs them
@@ -45,30 +44,26 @@ def cubin_images(
 ) -> "dict[str, CubinImage]":
     """Machine code for the GPU of number `device`; `kernels` are given as the fields of `TritonKernel`. `refuse` is asked, and what is raised is
     raised, as in `compile_kernels`; `cached`: whether the disk cache is used."""
-    return start_cubin_images(device, kernels, cached=cached).result(refuse)
-
-
-def start_cubin_images(device: int, kernels: Sequence[Mapping[str, Any]], *, cached: bool = True) -> "Images":
-    """`cubin_images`, by other threads."""
-    from bascule.lowering.triton.compile.compilation import start_compiling
     from bascule.lowering.triton.kernels.triton_kernel import TritonKernel
+
+    started = start_compiling(device, cached=cached)
+    started.add([TritonKernel(**kernel) for kernel in kernels])
+    return images_of(started, refuse)
+
+
+def start_compiling(device: int, *, cached: bool = True) -> "Compiling":
+    """To be given kernels for the GPU of number `device`, at which other threads work."""
+    from bascule.lowering.triton.compile.parallel import Compiling
     from bascule.runtime.kernels.cuda_driver import capability
 
-    made = [TritonKernel(**kernel) for kernel in kernels]
-    return Images(start_compiling(made, capability(device), kernel_cache(cached)))
+    return Compiling(capability(device), kernel_cache(cached))
 
 
-@dataclass(frozen=True)
-class Images:
-    """Kernels at which other threads are at work."""
+def images_of(started: "Compiling", refuse: "Refuse | None" = None) -> "dict[str, CubinImage]":
+    """Waits for them."""
+    from bascule.lowering.refusals import reraise
 
-    compiling: "Compiling"
-
-    def result(self, refuse: "Refuse | None" = None) -> "dict[str, CubinImage]":
-        """Waits for them."""
-        from bascule.lowering.refusals import reraise
-
-        return {name: image_of(code) for name, code in self.compiling.result(refuse or reraise).items()}
+    return {name: image_of(code) for name, code in started.result(refuse or reraise).items()}
 
 
 def image_of(code: "MachineCode") -> "CubinImage":

@@ -1,10 +1,12 @@
 """The kernels of a module as Triton's IR, for the targets that take it, and what runs instead of those that do not compile."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
 
+from bascule.lowering.program import Launch
 from bascule.lowering.refusals import Refuse, reraise
 from bascule.runtime.kernels.launch_plans import ALIGNED, NARROW, WIDE, Planner
 from bascule.runtime.kernels.reference_kernels import PartlyCompiledPlans
@@ -15,17 +17,24 @@ from ..reporting.logs import kernel_code
 from .kernel_fallback import Refusals
 
 
-def lower(module: ir.Module, record: Record, refuse: Refuse | None = None) -> Any:
-    """`refuse`: see `bascule.lowering.refusals`; without it, a kernel that has no lowering is an error."""
+def lower(
+    module: ir.Module, record: Record, refuse: Refuse | None = None, made: Callable[[Any, Launch], None] | None = None
+) -> Any:
+    """`refuse`: see `bascule.lowering.refusals`; without it, a kernel that has no lowering is an error. `made` is given the variants of each
+    kernel, and how it is launched, before the next one is lowered."""
     from bascule.lowering.triton.compile.programs import lower_kernels
 
+    def told(kernels: list[Any], launch: Launch) -> list[Any]:
+        files = [f"{kernel.name}.ttir" for kernel in kernels]
+        kernels = [replace(k, ttir=record.edits.get(file, k.ttir)) for k, file in zip(kernels, files)]
+        if made is not None:
+            made(kernels, launch)
+        return kernels
+
     with record.stage("to-triton"):
-        lowered = lower_kernels(module, refuse or reraise)
-    for name, kernel in lowered.kernels.items():
-        file = f"{kernel.name}.ttir"
-        if file in record.edits:
-            kernel = lowered.kernels[name] = replace(kernel, ttir=record.edits[file])
-        record.dump_stage(file, "to-triton", kernel.ttir)
+        lowered = lower_kernels(module, refuse or reraise, told)
+    for kernel in lowered.kernels.values():
+        record.dump_stage(f"{kernel.name}.ttir", "to-triton", kernel.ttir)
         kernel_code.debug("%s: %s\n%s", record.name, kernel.name, kernel.ttir)
     return lowered
 

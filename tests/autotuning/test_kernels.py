@@ -26,7 +26,7 @@ def test_every_neighbour_computes_the_same(name, pick, monkeypatch):
     function, inputs = CASES[name]
     lower, changed = programs.lower_kernels, []
 
-    def lowered(module, refuse):
+    def lowered(module, *arguments):
         with module.context:
             for f in functions(module):
                 kernel = kernel_op(f)
@@ -37,7 +37,7 @@ def test_every_neighbour_computes_the_same(name, pick, monkeypatch):
                     kernel.attributes["schedule"] = near[pick].schedule
                     schedule_of(kernel)
                     changed.append(near[pick].change)
-        return lower(module, refuse)
+        return lower(module, *arguments)
 
     monkeypatch.setattr(programs, "lower_kernels", lowered)
     compiled = torch.compile(function, backend="bascule", options={"target": "interpret", "on_error": "raise"})

@@ -237,14 +237,14 @@ def test_threads():
 
 def test_a_kernel_that_does_not_compile(monkeypatch):
     """The graph runs as ATen, with one warning that names the reproducer."""
-    from bascule.lowering.triton.compile import compilation
+    from bascule.lowering.triton.compile import parallel
 
     from bascule.errors import CompilerError
 
     def refuse(*args, **kwargs):
         raise CompilerError("Triton does not compile it")
 
-    monkeypatch.setattr(compilation, "start_compiling", refuse)
+    monkeypatch.setattr(parallel, "Compiling", refuse)
     x = randn(20, 20)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

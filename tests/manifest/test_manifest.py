@@ -143,8 +143,9 @@ func.func private @scale(%x: memref<4096xf32>, %y: memref<4096xf32>) {
 
 def test_cubins_tell_their_registers():
     pytest.importorskip("triton")
-    from bascule.lowering.triton.compile.compilation import compile_kernel, compile_kernels
+    from bascule.lowering.triton.compile.compilation import compile_kernel
     from bascule.lowering.triton.compile.emitters import REGISTERS, ptxas
+    from bascule.lowering.triton.compile.parallel import compile_kernels
     from bascule.lowering.triton.kernels.triton_kernel import triton_kernels
 
     from bascule.targets.kernel_images import image_of

@@ -1,16 +1,9 @@
-"""TTIR to machine code by Triton's own pipeline; checked on Triton 3.6, 3.7 and 3.8. No GPU is needed."""
+"""TTIR to machine code by Triton's own pipeline. No GPU is needed."""
 
-import os
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache as cached
-from functools import partial
 from importlib import metadata
-from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from bascule.dialect.errors import CompilerError, UserError
@@ -21,23 +14,22 @@ from bascule.dialect.scheduling.gpu.machine import SHARED
 
 from bascule.compat.versions import check
 
-from ...environment import changing_environment
-from ...refusals import Refuse, reraise
-from ...threads import start
 from ..kernels.triton_kernel import TritonKernel
 from ..values.dependent_launch import for_capability, waits
 from . import ptxas
-from .kernel_cache import KernelCache, MachineCode, key_of
-from .ptx_edits import reassemble
+from .compiler_process import COMPILER, TritonFailed
+from .kernel_cache import MachineCode
 from .tensor_maps import spelled, tensor_maps
+from .triton_job import Job
 from .warp_groups import as_made_by
 
 
-def compile_kernel(kernel: TritonKernel, capability: int) -> Any:
+def compile_kernel(kernel: TritonKernel, capability: int, run: Callable[[Job], Any] = Job.run) -> Any:
     """Triton's compiled kernel for compute capability `capability` (90 is sm_90); `.asm` has its `ttgir`, `ptx` and `cubin`.
 
-    Denormals are kept, as by torch's own kernels. Triton caches what it has compiled on disk. Raises `CompilerError` that names the kernel
-    and the user's line, `UserError` for an architecture that Triton does not know, and RuntimeError for a Triton that is too old.
+    Denormals are kept, as by torch's own kernels. Triton caches what it has compiled on disk. `run`: where its pipeline runs. Raises
+    `CompilerError` that names the kernel and the user's line, `UserError` for an architecture that Triton does not know, and RuntimeError for
+    a Triton that is too old.
     """
     check("triton")
     if not ptxas.knows(capability):
@@ -46,59 +38,36 @@ def compile_kernel(kernel: TritonKernel, capability: int) -> Any:
             location=kernel.location or None,
             hint="a newer Triton may know this GPU; eager and the target 'interpret' need none",
         )
+    hint = f"schedule-kernels{{target=cuda capability={capability}}} makes schedules for it"
     if kernel.cluster > 1 and not clusters.has(capability):
         raise UserError(
             f"{kernel.title} is scheduled for clusters of {kernel.cluster} programs, which sm_{capability} does not have",
             location=kernel.location or None,
-            hint=f"schedule-kernels{{target=cuda capability={capability}}} makes schedules for it",
+            hint=hint,
         )
     if kernel.descriptors and capability < DESCRIPTORS_SINCE:
         raise UserError(
             f"{kernel.title} is scheduled for tensor descriptors, which sm_{capability} does not have",
             location=kernel.location or None,
-            hint=f"schedule-kernels{{target=cuda capability={capability}}} makes schedules for it",
+            hint=hint,
         )
     try:
-        return _compile(kernel, capability)
+        return run(_job(kernel, capability))
     except Exception as error:
-        raise CompilerError(
-            f"Triton does not compile {kernel.title} for sm_{capability}: {type(error).__name__}: {error}"
-        ) from error
+        pass_on(error)
+        told = str(error) if isinstance(error, TritonFailed) else f"{type(error).__name__}: {error}"
+        raise CompilerError(f"Triton does not compile {kernel.title} for sm_{capability}: {told}") from error
 
 
-def _compile(kernel: TritonKernel, capability: int) -> Any:
-    import triton
-    from triton.backends.compiler import GPUTarget
-
-    target, kernel = GPUTarget("cuda", capability, 32), as_made_by(kernel, triton_version(), capability)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{kernel.name}.ttir"
-        path.write_text(spelled(for_capability(kernel.ttir, capability), triton_version()))
-        try:
-            compiled = triton.compile(str(path), target=target, options=_options(kernel))
-        except OSError as error:  # its cache cannot be written
-            pass_on(error)
-            with _private_cache():
-                compiled = triton.compile(str(path), target=target, options=_options(kernel))
-    reassemble(compiled, target, _options(kernel), kernel.resident, kernel.cluster)
-    return compiled
+def _job(kernel: TritonKernel, capability: int) -> Job:
+    made = as_made_by(kernel, triton_version(), capability)
+    ttir = spelled(for_capability(made.ttir, capability), triton_version())
+    return Job(made.name, ttir, capability, options_of(made), made.resident, made.cluster)
 
 
-def _options(kernel: TritonKernel) -> dict[str, Any]:
+def options_of(kernel: TritonKernel) -> dict[str, Any]:
+    """Triton's."""
     return {"num_warps": kernel.warps, "num_stages": kernel.stages, "enable_reflect_ftz": False}
-
-
-_changing_knobs = Lock()
-
-
-@contextmanager
-def _private_cache() -> Iterator[None]:
-    """Triton's cache is a fresh folder, which goes afterwards."""
-    from triton import knobs
-
-    with _changing_knobs, tempfile.TemporaryDirectory() as folder, knobs.cache.scope():
-        knobs.cache.dir = folder
-        yield
 
 
 def _with_stages(kernel: TritonKernel, stages: int) -> TritonKernel:
@@ -107,12 +76,13 @@ def _with_stages(kernel: TritonKernel, stages: int) -> TritonKernel:
     return replace(kernel, ttir=ttir, stages=stages)
 
 
-def _machine_code(kernel: TritonKernel, capability: int) -> MachineCode:
+def machine_code(kernel: TritonKernel, capability: int) -> MachineCode:
+    """The part of `compile_kernel` that a launch needs, by a fork, with as many stages as fit in shared memory. Raises what that does."""
     most = SHARED.get(capability)
-    compiled = compile_kernel(kernel, capability)
+    compiled = compile_kernel(kernel, capability, COMPILER.run)
     while most is not None and compiled.metadata.shared > most and kernel.stages > 1:
         kernel = _with_stages(kernel, kernel.stages - 1)
-        compiled = compile_kernel(kernel, capability)
+        compiled = compile_kernel(kernel, capability, COMPILER.run)
     made = compiled.metadata
     for scratch in ("global_scratch_size", "profile_scratch_size"):
         if getattr(made, scratch, 0):
@@ -137,88 +107,3 @@ def triton_version() -> str:
         import triton
 
         return triton.__version__
-
-
-def _threads() -> int:
-    """The processors that this process may use."""
-    return len(os.sched_getaffinity(0))
-
-
-@dataclass(frozen=True)
-class Compiling:
-    """Kernels at which other threads are at work; `found` has what the cache had."""
-
-    kernels: Sequence[TritonKernel] = field(repr=False)
-    keys: dict[str, str]  # name -> key
-    found: dict[str, MachineCode] = field(repr=False)  # by key
-    made: "Future[dict[str, MachineCode | Exception]] | None" = field(repr=False)  # by key
-    finished: list[str] = field(default_factory=list)  # keys, as they are made
-
-    def done(self) -> tuple[int, int]:
-        """How many kernels are compiled, equal ones as one, and of how many."""
-        return len(self.found) + len(self.finished), len(set(self.keys.values()))
-
-    def result(self, refuse: Refuse = reraise) -> dict[str, MachineCode]:
-        """Waits; returns machine code by name. `refuse`, what is left out and what is raised: see `compile_kernels`."""
-        found: dict[str, MachineCode | Exception] = dict(self.found)
-        if self.made is not None:
-            found |= self.made.result()
-        codes = {}
-        for kernel in self.kernels:
-            match found[self.keys[kernel.name]]:
-                case MachineCode() as code:
-                    codes[kernel.name] = replace(code, location=kernel.location)
-                case CompilerError() as error:
-                    refuse(kernel.name, error)
-                case Exception() as error:
-                    raise error
-        return codes
-
-
-def start_compiling(kernels: Sequence[TritonKernel], capability: int, cache: KernelCache | None = None) -> Compiling:
-    """`compile_kernels`, which does not wait for Triton."""
-    cache = cache or KernelCache(None)
-    conditions = {"triton": triton_version(), "capability": capability, "environment": changing_environment()}
-    keys = {
-        k.name: key_of(
-            k.ttir, **conditions, **_options(k), resident=k.resident, cluster=k.cluster, descriptors=list(k.descriptors)
-        )
-        for k in kernels
-    }
-    found = cache.find(set(keys.values()))
-    missing = {keys[kernel.name]: kernel for kernel in kernels if keys[kernel.name] not in found}
-    finished: list[str] = []
-    made = start(partial(_all_made, missing, capability, cache, finished)) if missing else None
-    return Compiling(kernels, keys, found, made, finished)
-
-
-def _all_made(
-    kernels: Mapping[str, TritonKernel], capability: int, cache: KernelCache, finished: list[str]
-) -> dict[str, MachineCode | Exception]:
-    """Machine code by key, or why there is none. The longest kernels come first; `finished` receives their keys."""
-
-    def make(key: str) -> MachineCode | Exception:
-        try:
-            code = _machine_code(kernels[key], capability)
-        except Exception as error:  # raised, or told, by `Compiling.result`
-            return error
-        finally:
-            finished.append(key)
-        cache.put(key, code)
-        return code
-
-    order = sorted(kernels, key=lambda key: -len(kernels[key].ttir))
-    with ThreadPoolExecutor(min(len(order), _threads())) as pool:  # Triton lets go of the interpreter's lock
-        return dict(zip(order, pool.map(make, order)))
-
-
-def compile_kernels(
-    kernels: Sequence[TritonKernel], capability: int, cache: KernelCache | None = None, refuse: Refuse = reraise
-) -> dict[str, MachineCode]:
-    """Machine code of each kernel, by name, for compute capability `capability` (90 is sm_90).
-
-    What `cache` (default: none) has is taken from there; the rest is compiled in parallel, and equal kernels once. `refuse` is told
-    of a kernel that does not compile, and the `CompilerError`; where it returns, the kernel is left out. Raises `UserError` for an
-    architecture that Triton does not know.
-    """
-    return start_compiling(kernels, capability, cache).result(refuse)

@@ -54,22 +54,27 @@ def triton_kernels(module: ir.Module) -> list[TritonKernel]:
     kernels = []
     with module.context, ir.Location.unknown():
         for view in module.body.operations:
-            function = view.operation
-            if function.name != "tt.func":
-                continue
-            alone = ir.Module.create()
-            copy = function.clone(ir.InsertionPoint(alone.body))
-            grid, warps, stages, resident, cluster = (function.attributes[name].value for name in LAUNCH)
-            descriptors = []
-            if DESCRIPTORS in function.attributes:
-                descriptors = [_parameter(entry) for entry in function.attributes[DESCRIPTORS]]
-                del copy.attributes[DESCRIPTORS]
-            for name in LAUNCH:
-                del copy.attributes[name]
-            text = alone.operation.get_asm(enable_debug_info=True)
-            name, location = function.attributes["sym_name"].value, source_of(function.location) or ""
-            kernels.append(TritonKernel(name, text, grid, warps, stages, location, resident, cluster, descriptors))
+            if view.operation.name == "tt.func":
+                alone = ir.Module.create()
+                view.operation.clone(ir.InsertionPoint(alone.body))
+                kernels.append(triton_kernel(alone))
     return kernels
+
+
+def triton_kernel(alone: ir.Module) -> TritonKernel:
+    """The one kernel of a module, whose function loses the attributes for a launch. To be called in its context."""
+    (view,) = alone.body.operations
+    function = view.operation
+    grid, warps, stages, resident, cluster = (function.attributes[name].value for name in LAUNCH)
+    descriptors = []
+    if DESCRIPTORS in function.attributes:
+        descriptors = [_parameter(entry) for entry in function.attributes[DESCRIPTORS]]
+        del function.attributes[DESCRIPTORS]
+    for name in LAUNCH:
+        del function.attributes[name]
+    text = alone.operation.get_asm(enable_debug_info=True)
+    name, location = function.attributes["sym_name"].value, source_of(function.location) or ""
+    return TritonKernel(name, text, grid, warps, stages, location, resident, cluster, descriptors)
 
 
 def _parameter(attribute: ir.DictAttr) -> DescriptorParameter:

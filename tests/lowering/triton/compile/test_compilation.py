@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from threading import Event
 from types import SimpleNamespace
 
 import pytest
@@ -11,12 +10,9 @@ import torch.nn.functional as F
 from bascule.dialect.errors import CompilerError, UserError
 from bascule.lowering.triton import compile_kernel, compile_kernels
 from bascule.lowering.triton.compile import compilation
-from bascule.lowering.triton.compile.compilation import start_compiling
 from bascule.lowering.triton.compile.kernel_cache import KernelCache
 from bascule.lowering.triton.kernels.triton_kernel import TritonKernel
 
-from bascule.cache.disk.store import Store
-from bascule.cache.stores.backed_store import BackedStore
 from tests.lowering.triton.check import cubins, lowered, program
 
 i = torch.randint(0, 8, (8, 33))
@@ -144,17 +140,17 @@ def test_fewer_stages_where_shared_memory_ends(monkeypatch):
     """Triton tells what it has beside the pieces under way when it has compiled."""
     tried = []
 
-    def compiled(kernel, capability):
+    def compiled(kernel, capability, run):
         tried.append((kernel.stages, kernel.ttir))
         made = SimpleNamespace(shared=70_000 * kernel.stages, name="k", num_warps=8)
         return SimpleNamespace(metadata=made, asm={"cubin": b""})
 
     monkeypatch.setattr(compilation, "compile_kernel", compiled)
     kernel = TritonKernel("k", "scf.for {tt.num_stages = 5 : i32}", None, 8, 5)
-    assert compilation._machine_code(kernel, 90).shared == 210_000
+    assert compilation.machine_code(kernel, 90).shared == 210_000
     assert [stages for stages, _ in tried] == [5, 4, 3] and "tt.num_stages = 3 :" in tried[-1][1]
     with pytest.raises(CompilerError, match="wants 70000 bytes of shared memory"):
-        compilation._machine_code(kernel, 75)
+        compilation.machine_code(kernel, 75)
 
 
 def test_the_users_line_reaches_the_machine_code():
@@ -179,22 +175,3 @@ def test_an_unknown_architecture_concerns_all_kernels():
     kernels = list(lowered(program(lambda x: x * 2, torch.randn(64))).values())
     with pytest.raises(UserError, match="sm_77"):
         compile_kernels(kernels, 77, KernelCache(None), lambda name, error: None)
-
-
-def test_compiling_is_waited_for_at_the_end(monkeypatch, tmp_path):
-    """`start_compiling` returns while Triton is at work; what it made is on disk when `result` has it."""
-    kernels = list(lowered(program(lambda x: x * 2, torch.randn(64))).values())
-    may_go, make = Event(), compilation._machine_code
-
-    def waits(kernel, capability):
-        assert may_go.wait(60)
-        return make(kernel, capability)
-
-    monkeypatch.setattr(compilation, "_machine_code", waits)
-    started = start_compiling(kernels, 90, KernelCache(BackedStore(Store(tmp_path, "kernels", 1 << 30))))
-    assert not started.made.done()
-    may_go.set()
-    (code,) = started.result().values()
-    monkeypatch.setattr(compilation, "_machine_code", None)  # the cache has it
-    again = start_compiling(kernels, 90, KernelCache(BackedStore(Store(tmp_path, "kernels", 1 << 30))))
-    assert again.made is None and next(iter(again.result().values())).cubin == code.cubin

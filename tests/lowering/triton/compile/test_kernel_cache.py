@@ -3,13 +3,12 @@
 import os
 import subprocess
 import sys
-import threading
 from dataclasses import replace
 
 import pytest
 from bascule.dialect.errors import CompilerError, UserError
 from bascule.lowering.triton import TritonKernel, compile_kernels
-from bascule.lowering.triton.compile import compilation
+from bascule.lowering.triton.compile import parallel
 from bascule.lowering.triton.compile.kernel_cache import KernelCache, MachineCode, key_of
 
 from bascule.cache.disk.store import Store
@@ -46,13 +45,13 @@ def cache(tmp_path):
 @pytest.fixture
 def compiled(monkeypatch):
     """The names of the kernels that Triton has been asked for."""
-    names, real = [], compilation.compile_kernel
+    names, real = [], parallel.machine_code
 
     def counting(kernel, capability):
         names.append(kernel.name)
         return real(kernel, capability)
 
-    monkeypatch.setattr(compilation, "compile_kernel", counting)
+    monkeypatch.setattr(parallel, "machine_code", counting)
     return names
 
 
@@ -121,7 +120,7 @@ def test_what_changes_the_code_changes_the_key(cache, compiled, monkeypatch, cha
     elif change == "text":
         other = replace(other, ttir=other.ttir.replace("addf", "mulf"))
     elif change == "triton":
-        monkeypatch.setattr(compilation, "triton_version", lambda: "0.0")
+        monkeypatch.setattr(parallel, "triton_version", lambda: "0.0")
     else:
         monkeypatch.setenv("TRITON_DISABLE_LINE_INFO", "1")
     compile_kernels([other], capability, cache)
@@ -158,19 +157,6 @@ def test_a_cache_of_tritons_that_cannot_be_written_does_not_matter(tmp_path, mon
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "file"))
     assert compile_kernels([kernel()], 90, KernelCache(None))["twice"].cubin
     assert os.environ["TRITON_CACHE_DIR"] == str(tmp_path / "file")
-
-
-def test_kernels_are_compiled_in_parallel(monkeypatch):
-    """Each waits for the other."""
-    together, real = threading.Barrier(2, timeout=30), compilation.compile_kernel
-
-    def waiting(kernel, capability):
-        together.wait()
-        return real(kernel, capability)
-
-    monkeypatch.setattr(compilation, "_threads", lambda: 2)
-    monkeypatch.setattr(compilation, "compile_kernel", waiting)
-    assert len(compile_kernels([kernel("a"), kernel("b")], 90, KernelCache(None))) == 2
 
 
 def test_a_kernel_that_does_not_compile_is_named(cache):

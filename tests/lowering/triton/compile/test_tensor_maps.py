@@ -7,8 +7,8 @@ import pytest
 import torch
 from bascule.dialect.errors import CompilerError, UserError
 from bascule.lowering.triton import compile_kernel, compile_kernels
-from bascule.lowering.triton.compile.compilation import start_compiling
 from bascule.lowering.triton.compile.kernel_cache import KernelCache
+from bascule.lowering.triton.compile.parallel import start_compiling
 from bascule.lowering.triton.compile.tensor_maps import spelled, tensor_maps
 
 from bascule.cache.disk.store import Store

@@ -1,0 +1,60 @@
+"""Triton's own pipeline on the text of one kernel; checked on Triton 3.6, 3.7 and 3.8.
+
+Imports Triton and edits of PTX alone, so that a process which does nothing else is there in half a second.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from .ptx_edits import reassemble
+
+
+@dataclass(frozen=True)
+class Job:
+    """A kernel as text in the spelling of the Triton that is installed, for compute capability `capability` (90 is sm_90); the rest: see
+    `TritonKernel`."""
+
+    name: str
+    ttir: str = field(repr=False)
+    capability: int
+    options: dict[str, Any]  # of Triton's
+    resident: int = 0
+    cluster: int = 1
+
+    def run(self) -> Any:
+        """Triton's compiled kernel; `.asm` has its `ttgir`, `ptx` and `cubin`, `.metadata` what a launch needs. Triton caches it on disk.
+
+        Raises what Triton does, and `CompilerError` for PTX that cannot be edited. An assertion of LLVM's ends the process.
+        """
+        import triton
+        from triton.backends.compiler import GPUTarget
+
+        target = GPUTarget("cuda", self.capability, 32)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"{self.name}.ttir"
+            path.write_text(self.ttir)
+            try:
+                compiled = triton.compile(str(path), target=target, options=self.options)
+            except OSError:  # its cache cannot be written
+                with _private_cache():
+                    compiled = triton.compile(str(path), target=target, options=self.options)
+        reassemble(compiled, target, self.options, self.resident, self.cluster)
+        return compiled
+
+
+_changing_knobs = Lock()
+
+
+@contextmanager
+def _private_cache() -> Iterator[None]:
+    """Triton's cache is a fresh folder, which goes afterwards."""
+    from triton import knobs
+
+    with _changing_knobs, tempfile.TemporaryDirectory() as folder, knobs.cache.scope():
+        knobs.cache.dir = folder
+        yield
