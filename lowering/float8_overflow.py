@@ -3,15 +3,14 @@
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-import torch
-
 
 @cache
-def bits_of_overflow(dtype: torch.dtype) -> int:
-    """Without the sign, of a number too large for `dtype`; for types ending in FNUZ they include the sign."""
+def bits_of_overflow(dtype: str) -> int:
+    """Without the sign, of a number too large for torch's `dtype`, as "float8_e5m2"; for types ending in FNUZ they include the sign."""
+    import torch  # the only part of the lowering to Triton that needs it
 
     def probe() -> int:
-        return int(torch.tensor(1e30, device="cpu").to(dtype).view(torch.uint8))
+        return int(torch.tensor(1e30, device="cpu").to(getattr(torch, dtype)).view(torch.uint8))
 
     # In a thread of its own: graphs are compiled where operators make fake tensors, which have no bits.
     with ThreadPoolExecutor(1) as thread:

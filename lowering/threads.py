@@ -35,6 +35,11 @@ def start(work: Callable[[], T]) -> "Future[T]":
     return future
 
 
+def processors() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 def _count(change: int) -> None:
     global _running
     with _changed:

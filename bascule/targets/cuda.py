@@ -40,9 +40,8 @@ class Cuda:
 
     def prepare(self) -> None:
         from bascule.lowering.triton.compile.compiler_process import COMPILER
-        from bascule.runtime.kernels.cuda_driver import capability
 
-        COMPILER.start(capability(self.index))
+        COMPILER.start()
 
     def compile(self, module: ir.Module, record: Record) -> Compiled:
         """Triton's threads are at work on the first kernels while the others are lowered."""

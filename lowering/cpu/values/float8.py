@@ -7,7 +7,6 @@ ending in FNUZ have one NaN, the bits 0x80, and no negative zero.
 
 from dataclasses import dataclass
 
-import torch
 from bascule.dialect.mlir import ir
 
 from ...float8_overflow import bits_of_overflow
@@ -16,7 +15,7 @@ from .scalars import Scalars
 
 @dataclass(frozen=True)
 class Format:
-    dtype: torch.dtype
+    dtype: str  # of torch
     fraction: int
     bias: int
     infinite: bool = False
@@ -33,10 +32,10 @@ class Format:
 
 
 FORMATS: dict[type[ir.Type], Format] = {
-    ir.Float8E4M3FNType: Format(torch.float8_e4m3fn, 3, 7),
-    ir.Float8E5M2Type: Format(torch.float8_e5m2, 2, 15, infinite=True),
-    ir.Float8E4M3FNUZType: Format(torch.float8_e4m3fnuz, 3, 8, unsigned_zero=True),
-    ir.Float8E5M2FNUZType: Format(torch.float8_e5m2fnuz, 2, 16, unsigned_zero=True),
+    ir.Float8E4M3FNType: Format("float8_e4m3fn", 3, 7),
+    ir.Float8E5M2Type: Format("float8_e5m2", 2, 15, infinite=True),
+    ir.Float8E4M3FNUZType: Format("float8_e4m3fnuz", 3, 8, unsigned_zero=True),
+    ir.Float8E5M2FNUZType: Format("float8_e5m2fnuz", 2, 16, unsigned_zero=True),
 }
 FLOAT8 = tuple(FORMATS)
 _EXPONENTS = 0x7F800000  # of an f32: infinite, or NaN with anything below it

@@ -17,7 +17,7 @@ from bascule.compat.versions import check
 from ..kernels.triton_kernel import TritonKernel
 from ..values.dependent_launch import for_capability, waits
 from . import ptxas
-from .compiler_process import COMPILER, TritonFailed
+from .compiler_process import COMPILER, JobFailed
 from .kernel_cache import MachineCode
 from .tensor_maps import spelled, tensor_maps
 from .triton_job import Job
@@ -55,7 +55,7 @@ def compile_kernel(kernel: TritonKernel, capability: int, run: Callable[[Job], A
         return run(_job(kernel, capability))
     except Exception as error:
         pass_on(error)
-        told = str(error) if isinstance(error, TritonFailed) else f"{type(error).__name__}: {error}"
+        told = str(error) if isinstance(error, JobFailed) else f"{type(error).__name__}: {error}"
         raise CompilerError(f"Triton does not compile {kernel.title} for sm_{capability}: {told}") from error
 
 

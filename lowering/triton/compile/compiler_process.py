@@ -1,4 +1,4 @@
-"""Kernels compiled by forks of a process that has loaded Triton and nothing else.
+"""Kernels lowered and compiled by forks of a process that has loaded Triton and what lowers to it, and no PyTorch.
 
 Threads of the user's process would wait for its interpreter's lock, which the passes hold meanwhile (one H200's host, 2026-11-29: 61 s of 16
 threads for 25 s of work), and an assertion of LLVM's would end it. A fork takes a millisecond, and ends alone. The process ends with the one
@@ -16,33 +16,35 @@ import sys
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from threading import Lock
-from types import SimpleNamespace
-from typing import Any
-
-from .triton_job import Job
+from typing import Any, Protocol
 
 IDLE = 120  # seconds without a kernel, after which the process ends
 HEAD = 8  # bytes before an answer: its length
 BEGUN = b"b"  # a fork is at work
-LAUNCH = (
-    "name",
-    "shared",
-    "num_warps",
-    "global_scratch_size",
-    "profile_scratch_size",
-    "tensordesc_meta",
-)  # of metadata
+PARTS = ("triton_job", "lowering_job")  # files of this folder that it loads
 # The path of who starts it, whatever that was changed to.
 CODE = "import sys; sys.path[:] = {path!r}; from {module} import main; main()"
 
 
-class TritonFailed(Exception):
-    """Of Triton, in a process of its own: the error that it raised there, "TypeError: ..", or that the process ended."""
+class JobFailed(Exception):
+    """The error that a fork raised, "TypeError: ..", or that it ended."""
 
 
-class _Unavailable(Exception):
-    """There is no such process, and why."""
+class Unavailable(Exception):
+    """There is no process that forks, and why."""
+
+
+class Job(Protocol):
+    """Work for a fork: what can be pickled, and an answer that can."""
+
+    @property
+    def part(self) -> str:
+        """Of `PARTS`, the one to be loaded before."""
+        ...
+
+    def answer(self) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -59,39 +61,33 @@ class CompilerProcess:
     control: socket.socket | None = None
     process: subprocess.Popen | None = field(default=None, repr=False)
     unavailable: str = ""  # why, once that is known
+    loaded: set[str] = field(default_factory=set)  # parts of it
     lock: Any = field(default_factory=Lock, repr=False)
 
-    def start(self, capability: int) -> None:
-        """Begins to load Triton, for kernels of compute capability `capability` to come. Does not wait for it."""
+    def start(self) -> None:
+        """Begins to load its parts. Does not wait for them."""
         if not self.unavailable:
-            with suppress(_Unavailable):
-                self._control(capability)
+            with suppress(Unavailable):
+                self._control()
 
-    def run(self, job: Job) -> Any:
-        """`Job.run` in a fork of the process; of `.asm` and `.metadata` what `machine_code` needs. Raises `TritonFailed`.
+    def has_loaded(self, part: str) -> bool:
+        """Whether a job of `part` would be begun at once."""
+        with self.lock, suppress(OSError):
+            while self.control is not None:
+                self.loaded.add(self.control.recv(HEAD * HEAD, socket.MSG_DONTWAIT).decode())
+                if "" in self.loaded:
+                    break
+        return part in self.loaded
 
-        Where no process can be had the job is run in this one, and the user is warned, once.
-        """
-        while not self.unavailable:
-            try:
-                return self._answered(job)
-            except _Unavailable as error:
-                with self.lock:
-                    if not self.unavailable:
-                        self.unavailable = str(error)
-                        told = f"{error}: kernels are compiled in this process, which is slower"
-                        warnings.warn(told, RuntimeWarning, stacklevel=2)
-        return job.run()
-
-    def _answered(self, job: Job) -> Any:
-        """Asks a second process if the first is gone, which ends when it was idle."""
-        for _ in range(2):
-            control = self._control(job.capability)
+    def ask(self, job: Job) -> Any:
+        """The answer of a fork. Raises `JobFailed`, and `Unavailable`."""
+        for _ in range(2):  # an idle process ends; then there is a second one
+            control = self._control()
             own, given = socket.socketpair()
             with own:
                 try:
                     with given:
-                        socket.send_fds(control, [b"k"], [given.fileno()])
+                        socket.send_fds(control, [job.part.encode()], [given.fileno()])
                     own.sendall(pickle.dumps((job, _folder(), dict(os.environ))))
                     own.shutdown(socket.SHUT_WR)
                     begun = own.recv(len(BEGUN))
@@ -100,29 +96,42 @@ class CompilerProcess:
                 if begun:
                     return _read(own)
             self._ended(control)
-        raise _Unavailable("the process that has loaded Triton ends at its start" + self._status())
+        raise Unavailable("the process that has loaded Triton ends at its start" + self._status())
 
-    def _control(self, capability: int) -> socket.socket:
+    def run(self, job: Job) -> Any:
+        """The same, or, where there is no such process, the answer of this one, with a warning, once. Raises `JobFailed`, or what the job does."""
+        if not self.unavailable:
+            try:
+                return self.ask(job)
+            except Unavailable as error:
+                with self.lock:
+                    told, self.unavailable = not self.unavailable, str(error)
+                if told:
+                    message = f"{error}: kernels are compiled in this process, which is slower"
+                    warnings.warn(message, RuntimeWarning, stacklevel=2)
+        return job.answer()
+
+    def _control(self) -> socket.socket:
         with self.lock:
             if self.control is None:
-                self._begin(capability)
+                self._begin()
                 assert self.control is not None
             return self.control
 
-    def _begin(self, capability: int) -> None:
+    def _begin(self) -> None:
         if not hasattr(os, "fork") or not hasattr(socket, "send_fds") or not sys.executable:
-            raise _Unavailable("this system has no process that forks")
+            raise Unavailable("this system has no process that forks")
         own, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         path = [os.path.abspath(place) for place in sys.path]
         code = CODE.format(path=path, module=__name__)
-        command = [sys.executable, "-c", code, str(its.fileno()), str(capability)]
+        command = [sys.executable, "-c", code, str(its.fileno())]
         with its:
             try:
                 self.process = subprocess.Popen(command, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL)
             except OSError as error:
                 own.close()
-                raise _Unavailable(f"no process can be started: {error}") from error
-        self.control = own
+                raise Unavailable(f"no process can be started: {error}") from error
+        self.control, self.loaded = own, set()
 
     def _ended(self, control: socket.socket) -> None:
         with self.lock:
@@ -158,32 +167,44 @@ def _folder() -> str:
 
 
 def _read(connection: socket.socket) -> Any:
-    """The answer. Raises `TritonFailed`."""
+    """The answer. Raises `JobFailed`."""
     with connection.makefile("rb") as file:
         head = file.read(HEAD)
         content = file.read(int.from_bytes(head, "little"))
     if len(head) < HEAD or len(content) < int.from_bytes(head, "little"):
-        raise TritonFailed("its process ended at once: a crash, or no memory")
+        raise JobFailed("its process ended at once: a crash, or no memory")
     answer = pickle.loads(content)
     if isinstance(answer, _Failed):
-        raise TritonFailed(answer.told)
-    asm, metadata = answer
-    return SimpleNamespace(asm=asm, metadata=SimpleNamespace(**metadata))
+        raise JobFailed(answer.told)
+    return answer
 
 
 def main() -> None:
-    """The process; its arguments are the descriptor of its end of `control`, and a compute capability."""
+    """The process; its argument is the descriptor of its end of `control`. It loads parts while it is asked for nothing,
+    and tells of each."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for who asks
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for forks
-    control, capability = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
-    empty = "module { tt.func public @empty() { tt.return } }"
-    with suppress(Exception):  # it fails again, and is told, when there is a kernel
-        Job("empty", empty, capability, {"num_warps": 4, "num_stages": 2}).run()
-    gc.freeze()
-    while select.select([control], [], [], IDLE)[0]:
-        message, given, _, _ = socket.recv_fds(control, 1, 1)
-        if not message:  # nobody can ask any more
+    sys.modules["torch"] = None  # type: ignore[assignment]  # a fork would load it for seconds: who asks has it
+    control = socket.socket(fileno=int(sys.argv[1]))
+    waiting = list(PARTS)
+
+    def load(part: str) -> None:
+        if part in waiting:
+            waiting.remove(part)
+            import_module(f"{__spec__.parent}.{part}").load()
+            gc.freeze()
+            control.send(part.encode())
+
+    while True:
+        if not select.select([control], [], [], 0 if waiting else IDLE)[0]:
+            if not waiting:
+                return
+            load(waiting[0])
+            continue
+        part, given, _, _ = socket.recv_fds(control, max(map(len, PARTS)), 1)
+        if not part:  # nobody can ask any more
             return
+        load(part.decode())
         if os.fork() == 0:
             control.close()
             with suppress(OSError):  # who asks is gone
@@ -193,7 +214,7 @@ def main() -> None:
 
 
 def _answer(connection: socket.socket) -> None:
-    """One kernel, in a process of its own."""
+    """One job, in a process of its own."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # Triton waits for the assembler
     with connection.makefile("rb") as file:
         job, folder, environment = pickle.load(file)
@@ -203,9 +224,7 @@ def _answer(connection: socket.socket) -> None:
     with suppress(OSError):
         os.chdir(folder)
     try:
-        compiled = job.run()
-        metadata = {name: getattr(compiled.metadata, name) for name in LAUNCH if hasattr(compiled.metadata, name)}
-        answer: Any = ({kind: compiled.asm[kind] for kind in ("ttgir", "cubin")}, metadata)
+        answer: Any = job.answer()
     except Exception as error:
         answer = _Failed(f"{type(error).__name__}: {error}")
     content = pickle.dumps(answer)

@@ -1,6 +1,5 @@
 """Kernels that other threads compile: more may come meanwhile, equal ones are compiled once, of those that wait the longest comes first."""
 
-import os
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -12,7 +11,7 @@ from bascule.dialect.errors import CompilerError
 
 from ...environment import changing_environment
 from ...refusals import Refuse, reraise
-from ...threads import start
+from ...threads import processors, start
 from ..kernels.triton_kernel import TritonKernel
 from .compilation import machine_code, options_of, triton_version
 from .kernel_cache import KernelCache, MachineCode, key_of
@@ -77,7 +76,7 @@ class Compiling:
 
     def _employ(self, threads: int) -> None:
         """So many more, or as many as there are processors. To be called with the lock."""
-        for _ in range(min(threads, _processors() - self._threads)):
+        for _ in range(min(threads, processors() - self._threads)):
             try:
                 start(self._work)
             except RuntimeError:  # this process may have no more: those at work do it all
@@ -144,8 +143,3 @@ def compile_kernels(
     architecture that Triton does not know.
     """
     return start_compiling(kernels, capability, cache).result(refuse)
-
-
-def _processors() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0))

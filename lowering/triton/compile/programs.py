@@ -1,6 +1,8 @@
 """All kernels of a program as TTIR."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 
 from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir.functions import functions, kernel_op
@@ -10,10 +12,13 @@ from bascule.dialect.mlir import ir
 from ...program.alignment import mark_unaligned
 from ...program.launches import Launch
 from ...refusals import Refuse, reraise
-from ..kernels.kernel import KernelFunction
-from ..kernels.triton_kernel import LoweredKernels, TritonKernel, triton_kernel
+from ...threads import processors
+from ..kernels.triton_kernel import LoweredKernels, TritonKernel
+from .compiler_process import COMPILER, JobFailed, Unavailable
+from .lowering_job import Lowered, LoweringJob
 
 Variants = list[TritonKernel]  # of one kernel
+MANY = 8  # kernels, from which on forks lower them, where there are processors for that
 
 
 def lower_kernels(
@@ -33,26 +38,37 @@ def lower_kernels(
         ctx.allow_unregistered_dialects = True  # Triton's dialect lives in another build of MLIR
         mark_unaligned(module)
         own = {f.attributes["sym_name"].value: f for f in functions(module) if kernel_op(f) is not None}
-        for name in sorted(own, key=lambda name: -len(own[name].get_asm(assume_verified=True))):
+        for name, lower in _lowering(own):
             try:
-                kernels[name], launches[name] = _lowered(own[name])
+                lowered = lower()
             except Exception as error:  # of one kernel: `refuse` tells of it, or raises
                 pass_on(error)
                 refuse(name, error)
                 kernels[name], launches[name] = [], refused_launch()
             else:
-                kernels[name] = made(kernels[name], launches[name])
+                launches[name] = Launch(lowered.grid, lowered.index_bits, lowered.narrow)
+                kernels[name] = made(list(lowered.kernels), launches[name])
     return LoweredKernels({k.name: k for name in own for k in kernels[name]}, {name: launches[name] for name in own})
 
 
-def _lowered(function: ir.Operation) -> tuple[Variants, Launch]:
-    kernel = KernelFunction(function)
-    variants = []
-    for variant in kernel.variants:
-        alone = ir.Module.create()
-        kernel.emit(alone.body, variant)
-        variants.append(triton_kernel(alone))
-    return variants, Launch(variants[0].grid, kernel.schedule.index_bits, kernel.schedule.narrow)
+def _lowering(own: Mapping[str, ir.Operation]) -> Iterator[tuple[str, Callable[[], Lowered]]]:
+    """Each kernel by name, with what lowers it or has been: where there are many by forks, in the order in which they are done."""
+    order = sorted(own, key=lambda name: -len(own[name].get_asm(assume_verified=True)))
+    if len(own) < MANY or processors() <= 2 or not COMPILER.has_loaded(LoweringJob.part):
+        for name in order:
+            yield name, partial(Lowered.of, own[name])
+        return
+    with ThreadPoolExecutor(processors()) as pool:
+        asked = {pool.submit(COMPILER.ask, LoweringJob.of(name, own[name])): name for name in order}
+        try:
+            for each in as_completed(asked):
+                name = asked[each]
+                try:
+                    yield name, each.result().here
+                except (JobFailed, Unavailable):  # here it is told with its location, or done: a fork has no PyTorch
+                    yield name, partial(Lowered.of, own[name])
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def refused_launch() -> Launch:

@@ -5,13 +5,31 @@ Imports Triton and edits of PTX alone, so that a process which does nothing else
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 from .ptx_edits import reassemble
+
+LAUNCH = ("name", "shared", "num_warps", "global_scratch_size", "profile_scratch_size", "tensordesc_meta")
+
+
+def load() -> None:
+    """Loads Triton, takes the hash of it that its cache wants, and makes LLVM's tables. What fails here fails again with a kernel."""
+    empty = "module { tt.func public @empty() { tt.return } }"
+    with suppress(Exception):
+        Job("empty", empty, 80, {"num_warps": 4, "num_stages": 2}).run()
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The parts of Triton's compiled kernel that are taken from another process: of `metadata` those named in `LAUNCH`."""
+
+    asm: dict[str, Any] = field(repr=False)
+    metadata: SimpleNamespace
 
 
 @dataclass(frozen=True)
@@ -19,6 +37,7 @@ class Job:
     """A kernel as text in the spelling of the Triton that is installed, for compute capability `capability` (90 is sm_90); the rest: see
     `TritonKernel`."""
 
+    part: ClassVar[str] = "triton_job"
     name: str
     ttir: str = field(repr=False)
     capability: int
@@ -45,6 +64,12 @@ class Job:
                     compiled = triton.compile(str(path), target=target, options=self.options)
         reassemble(compiled, target, self.options, self.resident, self.cluster)
         return compiled
+
+    def answer(self) -> Compiled:
+        """`run`, as much of it as `machine_code` needs."""
+        compiled = self.run()
+        metadata = {name: getattr(compiled.metadata, name) for name in LAUNCH if hasattr(compiled.metadata, name)}
+        return Compiled({kind: compiled.asm[kind] for kind in ("ttgir", "cubin")}, SimpleNamespace(**metadata))
 
 
 _changing_knobs = Lock()

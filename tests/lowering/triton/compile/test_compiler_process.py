@@ -10,11 +10,15 @@ from threading import Thread
 
 import pytest
 import torch
-from bascule.dialect.errors import CompilerError
+from bascule.dialect.errors import CompilerError, UserError
+from bascule.dialect.ir.functions import functions, kernel_op
+from bascule.dialect.mlir import ir
 from bascule.lowering.triton import compile_kernel
-from bascule.lowering.triton.compile import compiler_process
+from bascule.lowering.triton.compile import compiler_process, programs
 from bascule.lowering.triton.compile.compilation import machine_code
-from bascule.lowering.triton.compile.compiler_process import COMPILER, CompilerProcess, TritonFailed
+from bascule.lowering.triton.compile.compiler_process import COMPILER, CompilerProcess, JobFailed
+from bascule.lowering.triton.compile.lowering_job import Lowered
+from bascule.lowering.triton.compile.programs import lower_kernels
 
 from tests.lowering.triton.check import lowered, program
 
@@ -22,7 +26,7 @@ from .jobs import Crash, Told
 
 
 def told(process: CompilerProcess) -> list[str]:
-    return process.run(Told("told", "", 90, {})).asm["ttgir"].split(" ")
+    return process.run(Told("told", "", 90, {}))
 
 
 @pytest.fixture
@@ -45,7 +49,7 @@ def test_the_code_is_that_of_this_process(kernel):
 
 
 def test_each_kernel_has_a_fork(process):
-    process.start(90)
+    process.start()
     first, second = told(process), told(process)
     assert first[0] != second[0] and first[1] == second[1] == str(process.process.pid)
 
@@ -67,12 +71,10 @@ def test_what_triton_raises_names_the_kernel(kernel):
 
 
 def test_a_crash_is_of_one_kernel(process, kernel, monkeypatch):
-    with pytest.raises(TritonFailed, match="a crash, or no memory"):
+    with pytest.raises(JobFailed, match="a crash, or no memory"):
         process.run(Crash("crash", "", 90, {}))
     assert told(process)[1] == str(process.process.pid)
-    monkeypatch.setattr(
-        compiler_process.CompilerProcess, "run", lambda self, job: process._answered(Crash("c", "", 90, {}))
-    )
+    monkeypatch.setattr(compiler_process.CompilerProcess, "run", lambda self, job: process.ask(Crash("c", "", 90, {})))
     with pytest.raises(CompilerError, match=f"kernel '{kernel.name}'.*its process ended at once"):
         machine_code(kernel, 90)
 
@@ -95,7 +97,7 @@ def test_an_idle_process_ends(monkeypatch):
     code = compiler_process.CODE.replace("main()", "import {module} as m; m.IDLE = 0.01; main()")
     monkeypatch.setattr(compiler_process, "CODE", code)
     process = CompilerProcess()
-    process.start(90)
+    process.start()
     assert process.process.wait(60) == 0
     assert told(process)[1]
     process.forget()
@@ -114,7 +116,7 @@ def test_where_no_process_can_be_had(process, kernel, monkeypatch, how):
     reason = {"ends": r"ends at its start \(status 1\)", "missing": "No such file", "no fork": "no process that forks"}[
         how
     ]
-    process.start(90)
+    process.start()
     with pytest.warns(RuntimeWarning, match=f"{reason}.*compiled in this process") as caught:
         first, second = machine_code(kernel, 90), machine_code(kernel, 90)
     assert first.cubin == second.cubin and [w.category for w in caught].count(RuntimeWarning) == 1, [
@@ -126,7 +128,7 @@ SCRIPT = """
 import os, sys
 from bascule.lowering.triton.compile.compiler_process import COMPILER
 assert not {"torch", "torch_mlir", "triton"} & sys.modules.keys()
-COMPILER.start(90)
+COMPILER.start()
 print(COMPILER.process.pid, flush=True)
 END
 """
@@ -152,3 +154,61 @@ def test_a_fork_of_the_users_has_its_own():
         finally:
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0 and told(COMPILER)[1] == own
+
+
+def test_it_tells_what_it_has_loaded(process):
+    """Without being asked: first Triton, then what lowers to it."""
+    assert not any(map(process.has_loaded, compiler_process.PARTS))
+    process.start()
+    until = time.monotonic() + 60
+    while not process.has_loaded("lowering_job"):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert process.loaded == set(compiler_process.PARTS)
+
+
+@pytest.fixture
+def many(monkeypatch):
+    """The kernels of a program, which forks lower."""
+    monkeypatch.setattr(programs, "MANY", 1)
+    monkeypatch.setattr(programs, "processors", lambda: 4)
+    monkeypatch.setattr(programs.COMPILER, "has_loaded", lambda part: True)
+
+
+FUNCTIONS = {
+    "rows": lambda x: x.softmax(-1).softmax(0).cumsum(0).amax(-1),
+    "products": lambda x: (x @ x.mT).relu() @ x,
+    "float8, of which PyTorch tells what is too large": lambda x: (
+        (x.cumsum(0) * 1e4).to(torch.float8_e5m2).float().cumsum(1)
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", ["fake", "symbolic"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_forks_lower_to_the_same(many, monkeypatch, name, mode):
+    """Text, locations, variants and launches; and none is lowered here but what needs PyTorch."""
+    module = program(FUNCTIONS[name], torch.randn(40, 50), tracing_mode=mode)
+    here, real = [], Lowered.of
+    monkeypatch.setattr(Lowered, "of", lambda function: here.append(function) or real(function))
+    found = lower_kernels(module)
+    assert ("float8" in name) == bool(here)
+    with monkeypatch.context() as patch:
+        patch.setattr(programs, "MANY", 1000)
+        wanted = lower_kernels(module)
+    assert found == wanted and found.kernels
+
+
+def test_a_refusal_of_a_fork_is_told_with_its_line(many):
+    module = program(lambda x: x.cumsum(0).softmax(-1), torch.randn(40, 50))
+    (first, *_) = (f for f in functions(module) if kernel_op(f) is not None)
+    with module.context:
+        kernel_op(first).attributes["schedule"] = ir.Attribute.parse(
+            str(kernel_op(first).attributes["schedule"]).replace("warps = ", "warps = 3")
+        )
+    refused: dict[str, Exception] = {}
+    kernels = lower_kernels(module, refused.__setitem__).kernels
+    assert list(refused) == [first.attributes["sym_name"].value] and isinstance(*refused.values(), UserError)
+    assert kernels and not kernels.keys() & refused.keys()
+    with pytest.raises(UserError, match="warps"):
+        lower_kernels(module)

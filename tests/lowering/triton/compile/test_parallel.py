@@ -60,7 +60,7 @@ def test_compiling_is_waited_for_at_the_end(triton, tmp_path):
 
 
 def test_one_thread_takes_the_longest_first_and_equal_ones_once(triton, monkeypatch):
-    monkeypatch.setattr(parallel, "_processors", lambda: 1)
+    monkeypatch.setattr(parallel, "processors", lambda: 1)
     started = Compiling(90)
     started.add([kernel("first")])
     assert triton.begun.wait(60)
@@ -74,7 +74,7 @@ def test_one_thread_takes_the_longest_first_and_equal_ones_once(triton, monkeypa
 
 
 def test_kernels_are_compiled_beside_each_other(triton, monkeypatch):
-    monkeypatch.setattr(parallel, "_processors", lambda: 3)
+    monkeypatch.setattr(parallel, "processors", lambda: 3)
     started = start_compiling([kernel(name) for name in "abcde"], 90)
     while len(triton.asked) < 3:
         assert triton.begun.wait(60)
@@ -84,7 +84,7 @@ def test_kernels_are_compiled_beside_each_other(triton, monkeypatch):
 
 
 def test_what_is_abandoned_is_not_begun(triton, monkeypatch):
-    monkeypatch.setattr(parallel, "_processors", lambda: 1)
+    monkeypatch.setattr(parallel, "processors", lambda: 1)
     started = start_compiling([kernel("first")], 90)
     assert triton.begun.wait(60)
     started.add([kernel("a"), kernel("b")])
@@ -139,7 +139,7 @@ def test_a_process_that_may_have_no_more_threads(triton, monkeypatch, allowed):
             super().start()
 
     monkeypatch.setattr(threads, "Thread", Limited)
-    monkeypatch.setattr(parallel, "_processors", lambda: 8)
+    monkeypatch.setattr(parallel, "processors", lambda: 8)
     triton.may_go.set()
     kernels = [kernel(name) for name in "abc"]
     if allowed:
