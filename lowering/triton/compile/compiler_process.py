@@ -99,7 +99,7 @@ class CompilerProcess:
         raise Unavailable("the process that has loaded Triton ends at its start" + self._status())
 
     def run(self, job: Job) -> Any:
-        """The same, or, where there is no such process, the answer of this one, with a warning, once. Raises `JobFailed`, or what the job does."""
+        """The same, or, without such a process, the answer of this one, with a warning, once. Raises `JobFailed`, or what the job does."""
         if not self.unavailable:
             try:
                 return self.ask(job)

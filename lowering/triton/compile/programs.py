@@ -53,13 +53,14 @@ def lower_kernels(
 
 def _lowering(own: Mapping[str, ir.Operation]) -> Iterator[tuple[str, Callable[[], Lowered]]]:
     """Each kernel by name, with what lowers it or has been: where there are many by forks, in the order in which they are done."""
-    order = sorted(own, key=lambda name: -len(own[name].get_asm(assume_verified=True)))
+    jobs = {name: LoweringJob.of(name, function) for name, function in own.items()}
+    order = sorted(jobs, key=lambda name: -len(jobs[name].function))
     if len(own) < MANY or processors() <= 2 or not COMPILER.has_loaded(LoweringJob.part):
         for name in order:
             yield name, partial(Lowered.of, own[name])
         return
     with ThreadPoolExecutor(processors()) as pool:
-        asked = {pool.submit(COMPILER.ask, LoweringJob.of(name, own[name])): name for name in order}
+        asked = {pool.submit(COMPILER.ask, jobs[name]): name for name in order}
         try:
             for each in as_completed(asked):
                 name = asked[each]
