@@ -152,7 +152,14 @@ def test_a_process_that_may_have_no_more_threads(triton, monkeypatch, allowed):
 
 def test_kernels_are_given_away_as_they_are_lowered():
     """The longest first, and each before the next is lowered; the program has them in its order."""
-    module = program(lambda x: x.softmax(-1).softmax(0).cumsum(0).amax(-1), torch.randn(40, 50))
+
+    def function(x):
+        x = x.cumsum(0)
+        for _ in range(30):
+            x = (x * 1.1).sin()
+        return x.softmax(-1).cumsum(0).amax(-1)
+
+    module = program(function, torch.randn(40, 50))
     before = [f.attributes["sym_name"].value for f in functions(module) if kernel_op(f) is not None]
     told: list[TritonKernel] = []
 
