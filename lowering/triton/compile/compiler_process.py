@@ -22,6 +22,8 @@ from typing import Any, Protocol
 
 IDLE = 120  # seconds without a kernel, after which the process ends
 HEAD = 8  # bytes before an answer: its length
+# NumPy, which MLIR's bindings import, starts as many threads as it is told of: what forks is to have one.
+ALONE = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 BEGUN = b"b"  # a fork is at work
 PARTS = ("triton_job", "lowering_job")  # files of this folder that it loads
 # The path of who starts it, whatever that was changed to.
@@ -127,7 +129,10 @@ class CompilerProcess:
         command = [sys.executable, "-c", code, str(its.fileno())]
         with its:
             try:
-                self.process = subprocess.Popen(command, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL)
+                environment = {**os.environ, **ALONE}
+                self.process = subprocess.Popen(
+                    command, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL, env=environment
+                )
             except OSError as error:
                 own.close()
                 raise Unavailable(f"no process can be started: {error}") from error

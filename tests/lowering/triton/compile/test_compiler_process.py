@@ -165,6 +165,7 @@ def test_it_tells_what_it_has_loaded(process):
         assert time.monotonic() < until
         time.sleep(0.01)
     assert process.loaded == set(compiler_process.PARTS)
+    assert len(os.listdir(f"/proc/{process.process.pid}/task")) == 1  # a thread would be missing in a fork
 
 
 @pytest.fixture
