@@ -1,5 +1,6 @@
 """All kernels of a program as TTIR."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
@@ -16,6 +17,8 @@ from ...threads import processors
 from ..kernels.triton_kernel import LoweredKernels, TritonKernel
 from .compiler_process import COMPILER, JobFailed, Unavailable
 from .lowering_job import Lowered, LoweringJob
+
+log = logging.getLogger("bascule")
 
 Variants = list[TritonKernel]  # of one kernel
 # Kernels, from which on forks lower them: an answer takes as long as two to four kernels here (MobileNetV3, two cores, 2026-11-29).
@@ -67,7 +70,11 @@ def _lowering(own: Mapping[str, ir.Operation]) -> Iterator[tuple[str, Callable[[
                 name = asked[each]
                 try:
                     yield name, each.result().here
-                except (JobFailed, Unavailable):  # here it is told with its location, or done: a fork has no PyTorch
+                except (
+                    JobFailed,
+                    Unavailable,
+                ) as error:  # here it is told with its location, or done: a fork has no PyTorch
+                    log.debug("kernel '%s' is lowered in this process: %s", name, error)
                     yield name, partial(Lowered.of, own[name])
         finally:
             pool.shutdown(cancel_futures=True)
