@@ -1,19 +1,22 @@
 """The key of a compiled graph: everything that decides what is compiled, and nothing that does not.
 
-That is the imported IR, the pipeline, the options that change code, the versions of what compiles, and the machine. The user's lines are not
-in it: they are numbered in the IR's text, and an entry keeps their numbers, so that equal graphs of different lines share it, each with notes
-and comments that name its own lines.
+That is the imported IR, what its conversion looks at besides (rules of the user's, the dtype that numbers have), the pipeline, the options that
+change code, the versions of what compiles, and the machine. The user's lines are not in it: they are numbered in the IR's text, and an entry
+keeps their numbers, so that equal graphs of different lines share it, each with notes and comments that name its own lines.
 """
 
 import re
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch.fx import GraphModule
 
 from bascule.frontend.aot.graph_key import NotKeyed
+from bascule.frontend.conversion.registry import users_rules
+from bascule.frontend.fx.operator_effects import only_begins
 
-from ..compat.operators.schemas import OpOverload
+from ..compat.operators.schemas import OpOverload, has_kernel
 from ..dialect.mlir import ir
 from ..dialect.passes import Pass, Pipeline, UpstreamPass
 from ..options import Options
@@ -61,15 +64,25 @@ def users_code(pipeline: Pipeline, options: Options) -> list[tuple[str, str]]:
 
 
 def key_of(text: str, gm: GraphModule, pipeline: Pipeline, options: Options, machine: Any) -> str:
-    """The key of `gm`, imported as `text`. `machine`: what the target is, as JSON takes it."""
-    code = users_code(pipeline, options)
+    """The key of `gm`, imported as `text`. `machine`: what the target is, as JSON takes it. Raises `NotKeyed`."""
+    unknown, rules = users_rules()
+    if unknown is not None:
+        raise NotKeyed(f"the rule of '{unknown}' has no version")
+    code = [users_code(pipeline, options), rules, str(torch.get_default_dtype())]
     chosen = {name: value for name, value in seen(options, UNSEEN).items() if not callable(value)}
     return digest([FORMAT, str(pipeline), code, chosen, machine, versions(), sorted(set(_schemas(gm)))], text)
 
 
 def _schemas(gm: GraphModule) -> Iterator[str]:
-    """Of the operators that do not come with PyTorch: another process may have others under the same names."""
+    """Of the operators that do not come with PyTorch: another process may have others under the same names. All overloads are told of, for one
+    may be called in the place of another (`frontend/conversion/out_overloads.py`)."""
     for node in gm.graph.nodes:
         for target in (node.target, *node.args[:2]):
             if isinstance(target, OpOverload) and target.namespace not in ("aten", "prims"):
-                yield str(target._schema)
+                packet = target._overloadpacket
+                yield from map(_told, (getattr(packet, overload) for overload in packet.overloads()))
+
+
+def _told(operator: OpOverload) -> str:
+    tags, writes = sorted(map(str, operator.tags)), has_kernel(operator.name(), "CPU")
+    return f"{operator._schema} {tags} {writes} {only_begins(operator)}"

@@ -20,6 +20,7 @@ from bascule.frontend.aot.graph_key import NotKeyed, nodes_of
 from bascule.frontend.aot.restarts import Restart, restart
 from bascule.frontend.aot.trace_lookup import Result
 from bascule.frontend.aot_runtime.tangents import with_memory
+from bascule.frontend.conversion.registry import users_rules
 from bascule.runtime.cudagraphs.recording import Direction
 from bascule.runtime.packages.container import pack
 
@@ -63,6 +64,8 @@ def unused(options: Options) -> str | None:
         return "the option 'print_fx_passes' is on"  # passes run on what is traced
     if (operator := key_text()[0]) is not None:
         return f"the decomposition of '{operator}' has no version"
+    if (operator := users_rules()[0]) is not None:
+        return f"the rule of '{operator}' has no version"
     if dynamo_config.repro_after is not None:
         return "a reproducer was asked for"
     return bypassed(options) or autograd_cache.unavailable()
@@ -116,7 +119,7 @@ class Traces:
 
             code = users_code(pipeline_for(self.options), self.options)
         return digest(
-            [FORMAT, options, code, key_text()[1], versions(), _gpus(args)],
+            [FORMAT, options, code, key_text()[1], users_rules()[1], versions(), _gpus(args)],
             autograd_cache.key_text(gm, args, aot_config),
         )
 

@@ -7,6 +7,7 @@ format) is its number (`dialect/ir/scalar_types.py`), a device is text. Where th
 number, as in `aten.add.Tensor(x, 2)`. It returns the converted result(s): a Value, or a list of them in the order of the op's results.
 """
 
+import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
@@ -14,6 +15,7 @@ from typing import Any
 
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}  # "aten.add.Tensor" -> rule; filled when `rules/` is imported
+_USERS: dict[str, str | None] = {}  # operators whose rules do not come with Bascule -> their versions
 RULES_IN = "bascule.frontend.rules"
 FAMILIES = (
     "elementwise.pointwise",
@@ -73,16 +75,29 @@ class LeftToAten(NoRule):
     """Raised by a rule for what ATen is to do on purpose: `fallback="error"` does not refuse it."""
 
 
-def rule(*operators: str) -> Callable[[Rule], Rule]:
-    """Registers a rule for operators named as `aten.add.Tensor` (overload `default` included in the name)."""
+def rule(*operators: str, version: str | None = None) -> Callable[[Rule], Rule]:
+    """Registers a rule for operators named as `aten.add.Tensor` (overload `default` included in the name).
+
+    `version`, of a rule that does not come with Bascule, stands for its code in the keys of the disk cache, which does without graphs where a
+    rule has none.
+    """
+    own = str(sys._getframe(1).f_globals.get("__name__")).startswith("bascule.")
 
     def register(function: Rule) -> Rule:
         for operator in operators:
             assert operator not in RULES, f"two rules for {operator}"
             RULES[operator] = function
+            if not own:
+                _USERS[operator] = version
         return function
 
     return register
+
+
+def users_rules() -> tuple[str | None, list[list[str]]]:
+    """An operator whose rule is a user's and has no version, if there is one; what tells apart those that have."""
+    unknown = next((name for name, version in _USERS.items() if version is None), None)
+    return unknown, sorted([name, version or ""] for name, version in _USERS.items())
 
 
 @cache

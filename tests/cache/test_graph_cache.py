@@ -14,6 +14,8 @@ import torch
 from bascule.dialect.passes import Pass
 from bascule.dialect.steering.hooks import Hooks
 from bascule.frontend.aot.graph_key import NotKeyed
+from bascule.frontend.conversion import out_overloads, registry, rewriter
+from bascule.frontend.rules.support.operands import elementwise
 from bascule.lowering.cpu.jit import object_file
 
 import bascule
@@ -155,6 +157,80 @@ def test_another_schema_of_a_users_operator_misses(folder):
             library.impl("scaled", lambda x, scale: torch.empty_like(x), "Meta")
             torch.testing.assert_close(run(lambda x: torch.ops.bascule_cache_test.scaled(x, scale=2.0), x), x * 2)
     assert counted() == {"miss": 2, "stored": 2}
+
+
+def test_another_overload_of_a_users_operator_misses(folder):
+    """A process has an overload that writes into given tensors, the next one does not."""
+    x = torch.randn(3)
+    for name, takes_out in (("bascule_out_test", True), ("bascule_out_test", False)):
+        with torch.library._scoped_library(name, "DEF") as library:
+            library.define("doubled(Tensor x) -> Tensor")
+            library.impl("doubled", lambda x: x * 2, "CPU")
+            library.impl("doubled", torch.empty_like, "Meta")
+            if takes_out:
+                library.define("doubled.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)")
+                library.impl("doubled.out", lambda x, out: out.copy_(x * 2), "CPU")
+            out_overloads.out_overload.cache_clear()
+            found = run(lambda x: torch.ops.bascule_out_test.doubled(x + 1) * 3, x)
+            torch.testing.assert_close(found, (x + 1) * 6)
+    assert counted() == {"miss": 2, "stored": 2}
+
+
+def test_numbers_have_the_dtype_that_is_the_default(folder):
+    """Beside integers alone; whether traces are kept or not."""
+    x, limit = torch.tensor([2**24 + 1, 2**24, 3]), 2**24 + 0.5
+
+    def compared(x):
+        return x > limit, x <= limit, torch.where(x > limit, 1, 0)
+
+    before = torch.get_default_dtype()
+    try:
+        for dtype in (torch.float32, torch.float64, torch.float32):
+            torch.set_default_dtype(dtype)
+            for trace_cache in (True, False):
+                found = run(compared, x, trace_cache=trace_cache)
+                assert all(map(torch.equal, found, compared(x)))
+    finally:
+        torch.set_default_dtype(before)
+    assert counted()["hit"] == 4
+
+
+@pytest.fixture
+def users_rule(monkeypatch):
+    """Has a number's multiple in the place of an operator of the user's, by a rule."""
+    monkeypatch.setattr(registry, "RULES", dict(registry.load_rules()))
+    monkeypatch.setattr(registry, "_USERS", {})
+    monkeypatch.setattr(registry, "load_rules", lambda: registry.RULES)
+    monkeypatch.setattr(rewriter, "load_rules", lambda: registry.RULES)
+
+    def use(number, version):
+        registry.RULES.pop("bascule_rule_test.doubled.default", None)
+        rule = registry.rule("bascule_rule_test.doubled.default", version=version)
+        rule(lambda c, x: elementwise(c, lambda element: element * number, x))
+
+    with torch.library._scoped_library("bascule_rule_test", "DEF") as library:
+        library.define("doubled(Tensor x) -> Tensor")
+        library.impl("doubled", lambda x: x * 2, "CPU")
+        library.impl("doubled", torch.empty_like, "Meta")
+        yield use
+
+
+@pytest.mark.parametrize("versions", [(None, None, None), ("1", "2", "1")], ids=["without versions", "with versions"])
+def test_another_rule_of_the_users_misses(folder, users_rule, versions):
+    x = torch.randn(3)
+
+    def called(x):
+        return torch.ops.bascule_rule_test.doubled(x)
+
+    assert torch.equal(run(called, x), x * 2)
+    for number, version in zip((3, 4, 3), versions):
+        users_rule(number, version)
+        torch.testing.assert_close(run(called, x), x * number)
+    reason = "bypass: the rule of 'bascule_rule_test.doubled.default' has no version"
+    more = {reason: 3} if versions[0] is None else {"hit": 1}
+    stored = 1 if versions[0] is None else 3
+    assert counted() == {"miss": stored, "stored": stored, **more}
+    assert versions[0] is not None or bascule.counters()["traces"][reason] == 3
 
 
 # Whose files count
