@@ -4,7 +4,8 @@ import os
 import sys
 from hashlib import sha256
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.machinery import SourceFileLoader
+from importlib.util import find_spec, module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from .errors import UserError
 from .interrupts import pass_on
 
-_PREFIX = "pass_file_"  # of the names under which Python knows such modules: none is a package's
+_PREFIX = "user_file_"  # of the names under which Python knows such modules: none is a package's
 
 
 def load_class(spec: str, what: str) -> Any:
@@ -48,14 +49,30 @@ def import_file(path: str) -> ModuleType:
         return sys.modules[name]
     if not file.is_file():
         raise UserError(f"there is no file '{path}'", hint="give it as path/to/file.py:Class")
-    spec = spec_from_file_location(name, file)
-    assert spec is not None and spec.loader is not None
     on_path(str(file.parent))
+    return run_file(file, name)
+
+
+def import_script(path: str) -> ModuleType:
+    """`import_file`, under the name by which what is beside it imports it too, if that name leads there: what it registers says so."""
+    file = Path(path).resolve()
+    on_path(str(file.parent))
+    known = sys.modules.get(file.stem)
+    found = find_spec(file.stem) if known is None and file.stem.isidentifier() else None
+    place = found.origin if found is not None else getattr(known, "__file__", None)
+    return import_module(file.stem) if place is not None and Path(place).resolve() == file else import_file(path)
+
+
+def run_file(file: Path, name: str) -> ModuleType:
+    """The module in `file`, whatever its suffix, run as `name`. Its classes find it by that, as dataclasses do. Raises what it raises."""
+    loader = SourceFileLoader(name, str(file))
+    spec = spec_from_loader(name, loader)
+    assert spec is not None  # of a file it is one
     module = sys.modules[name] = module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except BaseException:
-        del sys.modules[name]
+        sys.modules.pop(name, None)
         raise
     return module
 

@@ -1,6 +1,5 @@
 """Graphs that `bascule/debugging/reproducer_graph.py` wrote down, compiled and run again."""
 
-import importlib.util
 import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from ..dialect import passes
 from ..dialect.failures.culprits import written_at
 from ..dialect.interrupts import pass_on
 from ..dialect.steering.loading import load_hooks
+from ..dialect.user_classes import run_file
 from ..errors import CompilerError, UserError
 from .compile_fx import compile_fx_inner
 
@@ -45,10 +45,10 @@ def replay(
     A graph that draws random numbers is compiled with those that its operators draw, too: only then are elements compared. Raises what the
     compiler does, `CompilerError` for other results, and `UserError` where the operators do not take the example inputs.
     """
-    loaded = [passes.load(spec) for spec in load_pass]
+    foreign = [passes.load(spec) for spec in load_pass]
     if hooks is not None:
         options = {**(options or {}), "hooks": load_hooks(hooks)}
-    module = _loaded(file)
+    module = loaded(file)
     gm, _ = traced(module)
     compiled = _compiled(module, direction, options)
     inputs, wanted = _example(file, module)
@@ -57,10 +57,15 @@ def replay(
         _require_same_kinds(wanted, got)
         got = _ran(_compiled(module, direction, {**(options or {}), "random": "eager"}), inputs)
     if found := disagreements(gm, inputs, wanted, got):
-        suspects = [f"your pass '{cls.name}' ({written_at(cls)})" for cls in loaded]
+        suspects = [f"your pass '{cls.name}' ({written_at(cls)})" for cls in foreign]
         told = "\n  ".join(["the compiled graph computes other values than its operators:", *found])
         raise CompilerError(told, suspects=suspects)
     print(f"{file}: compiled, and the results are those of its operators{_nothing_said(wanted)}")
+
+
+def loaded(file: str) -> ModuleType:
+    """The module in a file of a graph, run anew each time."""
+    return run_file(Path(file), "dumped_graph")
 
 
 def traced(module: ModuleType) -> tuple[torch.fx.GraphModule, Sequence[Any]]:
@@ -75,13 +80,6 @@ def traced(module: ModuleType) -> tuple[torch.fx.GraphModule, Sequence[Any]]:
         except AttributeError as error:
             hint = "operators of a script: import what registers them at the top of the file"
             raise UserError(str(error), location=str(module.__file__), hint=hint) from error
-
-
-def _loaded(file: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("dumped_graph", file)
-    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
-    spec.loader.exec_module(module)  # type: ignore[union-attr]
-    return module
 
 
 def _compiled(module: ModuleType, direction: Direction, options: Mapping[str, Any] | None) -> Any:

@@ -1,7 +1,6 @@
 """`bascule-import file.py:function`: the IR of a Python function at a stage of the compiler."""
 
 import argparse
-import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ from bascule.dialect.printing.forms import PRETTY, printed
 from bascule.dialect.tools.command import command
 from bascule.dialect.tools.command_line import writable
 from bascule.dialect.tools.output import write
-from bascule.dialect.user_classes import on_path
+from bascule.dialect.user_classes import import_script
 from bascule.errors import BasculeError, UserError
 
 from ..pipelines import STAGES
@@ -67,14 +66,10 @@ def load_function(spec: str) -> tuple[Callable[..., Any], Any]:
     file, colon, name = spec.rpartition(":")
     if not (colon and file and name):
         raise UserError("names no function of a file", location=spec, hint="give it as file.py:function")
-    path = Path(file)
-    if not path.is_file():
+    if not Path(file).is_file():
         raise UserError(f"there is no file '{file}'", location=spec, hint="give it as file.py:function")
-    module_spec = importlib.util.spec_from_file_location(path.stem.replace("-", "_"), path)
-    module = importlib.util.module_from_spec(module_spec)  # type: ignore[arg-type]
-    on_path(str(path.resolve().parent))  # as for a script: what is beside it may be imported
     try:
-        module_spec.loader.exec_module(module)  # type: ignore[union-attr]
+        module = import_script(file)
     except Exception as error:  # the user's file raises whatever it raises
         pass_on(error)
         said = "".join(traceback.format_exception_only(error)).rstrip()

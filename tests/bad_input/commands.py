@@ -104,6 +104,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "a time below zero": ([REDUCE, RIGHT, "--test=crash", "--timeout=-1"], "--timeout"),
     "a time without an end": ([REDUCE, RIGHT, "--test=crash", "--timeout=inf"], "--timeout"),
     "an import into a folder": ([IMPORT, "{}/functions.py:f", "--inputs=f32[4]", "-o", "{}"], "-o"),
+    "an import from a file of IR": ([IMPORT, f"{RIGHT}:f", "--inputs=f32[4]"], "right.mlir: the file fails"),
     "a report into a folder": ([REPORT, "report", "{}", "-o", "{}"], "-o"),
     "a program to be fused": ([OPT, "{}/program.mlir", "--form-kernels"], "{}/program.mlir:"),
     "a pipeline of bascule-run": ([RUN, RIGHT, "--pipeline=nothing"], "nothing"),

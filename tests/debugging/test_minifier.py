@@ -10,7 +10,7 @@ from torch._dynamo import config
 
 import bascule
 from bascule import pipelines
-from bascule.entry.run_reproducer import _loaded, traced
+from bascule.entry.run_reproducer import loaded, traced
 from tests.debugging.wrong_pass import Wrong
 
 add(Wrong)
@@ -62,7 +62,7 @@ def test_a_refusal_whatever_becomes_of_the_program(minified, on_error):
 def test_symbols_are_kept(minified):
     (file,) = minified(lambda x: torch.exp(x.cos() * 2), torch.randn(3, 4), level=4, dynamic=True, pipeline=WRONG)
     assert "aten.exp" not in file.read_text()
-    _, inputs = traced(_loaded(str(file)))
+    _, inputs = traced(loaded(str(file)))
     assert any(isinstance(size, torch.SymInt) for x in inputs if isinstance(x, torch.Tensor) for size in x.shape)
     with pytest.raises(bascule.CompilerError, match="other values than its operators"):
         run(file)

@@ -20,7 +20,7 @@ from bascule.debugging.accuracy import disagreements
 from bascule.debugging.compare_results import differences
 from bascule.debugging.fx_source import LITERAL
 from bascule.debugging.symbol_values import Symbols
-from bascule.entry.run_reproducer import _loaded, traced
+from bascule.entry.run_reproducer import loaded, traced
 from bascule.pipelines import DEFAULT
 
 
@@ -123,7 +123,7 @@ def test_a_graph_keeps_its_symbols(tmp_path):
         return torch.cat([x, x]).sum(1) + x.shape[0], x[: rows.item()] * 2
 
     (path,) = dumped(tmp_path, f, torch.randn(6, 5), torch.tensor(3), dynamic=True)
-    gm, inputs = traced(_loaded(str(path)))
+    gm, inputs = traced(loaded(str(path)))
     hints = [x.node.hint for x in inputs if isinstance(x, torch.SymInt)]
     assert 6 in hints and any(isinstance(size, torch.SymInt) for x in inputs[1:] for size in getattr(x, "shape", ()))
     (results,) = gm.graph.output_node().args
@@ -167,7 +167,7 @@ def with_constants(x):
 def test_constants(data, tmp_path):
     (path,) = dumped(tmp_path, with_constants, torch.rand(2 * LITERAL), data=data)
     run(path)
-    module = _loaded(str(path))
+    module = loaded(str(path))
     x = torch.rand(2 * LITERAL)
     results, wanted = module.graph(x), with_constants(x)
     known = len(wanted) if data else 1  # without data long ones are random
