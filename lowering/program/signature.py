@@ -1,5 +1,6 @@
 """How a call's arguments become symbols and tensors."""
 
+from collections.abc import Callable
 from textwrap import wrap
 
 from bascule.dialect.ir import builders, symbol_sources
@@ -50,8 +51,11 @@ class Signature:
         self.sources = list(attributes[SYMBOL_SOURCES]) if SYMBOL_SOURCES in attributes else []
         self.computes = any("value" in found for found in self.sources)  # some symbol from others, with Python's math
 
-    def unpack(self, source: Source, places: Places, device: str | None = None) -> None:
-        """Writes the lines that name every argument and empty the caller's list; `device` is the text of the program's, if not the CPU."""
+    def unpack(
+        self, source: Source, places: Places, layout: Callable[[ir.Value], str], device: str | None = None
+    ) -> None:
+        """Writes the lines that name every argument and empty the caller's list. `layout`: the text of how one lies that an operator gives;
+        `device`: that of the program's, if not the CPU."""
         names, lines = self.names, []
         for number, entry in enumerate(self.inputs):
             kind, _, index = entry.partition(" ")
@@ -92,7 +96,7 @@ class Signature:
         for value in self.tensors:
             if value in self.restrided and not all(use.owner.operation.name == "memref.dealloc" for use in value.uses):
                 name = places.tensors[value]
-                source.line(f"    {name} = laid_out({name}, {places.layout(value)})")
+                source.line(f"    {name} = laid_out({name}, {layout(value)})")
         for number, value in enumerate(self.constants):
             places.own(value, f"constant{number}")
             places.inputs.add(f"constant{number}")

@@ -92,7 +92,7 @@ class Program:
         line()
         line("def call(args):")
         on_host = self.plans is None or self.plans.on_host
-        self.signature.unpack(self.source, self.places, None if on_host else "DEVICE")
+        self.signature.unpack(self.source, self.places, self._layout_read, None if on_host else "DEVICE")
         for text in self.checks.of_inputs(self.signature, self.places):
             line(f"    {text}")
         self.launcher.begin()
@@ -273,7 +273,7 @@ class Program:
                 continue  # where nothing reads a result, an operator may give None
             name = places.tensors[result]
             left_out = ", left_out=True" if extern.may_leave_out and not self._is_read(result) else ""
-            self.source.line(f"    {name} = laid_out({name}, {places.layout(result)}{left_out})", where)
+            self.source.line(f"    {name} = laid_out({name}, {self._layout_read(result)}{left_out})", where)
             self._check_values(op, [result])
 
     def _made_in_place(self, op: ir.Operation, extern: AtenFunction) -> list[ir.Value]:
@@ -292,6 +292,11 @@ class Program:
         what = operators if called in self.externs and operators else ": ".join(filter(None, [called, operators]))
         for text in self.checks.of_values(what, values, self.places):
             self.source.line(f"    {text}", source_of(op.location))
+
+    def _layout_read(self, value: ir.Value) -> str:
+        """Sizes and strides of what an operator has made, as text, and the dtype where a kernel reads it."""
+        dtype = f", dtype=torch.{scalar_type_of(value.type.element_type)}" if self._is_read(value) else ""
+        return f"{self.places.layout(value)}{dtype}"
 
     def _is_read(self, value: ir.Value) -> bool:
         """Whether a kernel may read the memory of `value`, or of a view of it: what ATen and the caller are given, they look at themselves."""

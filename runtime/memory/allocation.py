@@ -29,15 +29,22 @@ def has_layout(tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int
 
 
 def laid_out(
-    tensor: torch.Tensor | None, sizes: Sequence[int], strides: Sequence[int], *, left_out: bool = False
+    tensor: torch.Tensor | None,
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    *,
+    left_out: bool = False,
+    dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
     """`tensor`, or a copy of it with these strides, on a GPU an aligned one: an operator may return others than it told the tracer. `left_out`:
-    or no elements.
+    or no elements. `dtype`: that of the elements that a kernel reads there.
 
-    Raises RuntimeError for other sizes, as `has_layout`, and for a result that an operator leaves undefined.
+    Raises RuntimeError for other sizes, as `has_layout`, for another dtype, and for a result that an operator leaves undefined.
     """
     if tensor is None:
         raise RuntimeError(f"an operator returned no tensor where its fake kernel has one of sizes {list(sizes)}")
+    if dtype is not None and tensor.dtype is not dtype:
+        raise RuntimeError(f"an operator returned {tensor.dtype} where its fake kernel has {dtype}")
     if left_out and not tensor.numel():
         return tensor
     if has_layout(tensor, sizes, strides) and (not tensor.is_cuda or tensor.data_ptr() % ALIGNMENT == 0):

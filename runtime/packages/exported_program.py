@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from bascule.compat.operators.autograd_state import DisableAutocast
 from bascule.compat.tensors.pytree import tree_flatten, tree_unflatten, treespec_loads
 
 from ..memory.extents import overlap, overlaps_itself
@@ -112,7 +113,10 @@ class Program:
             raise ValueError(
                 f"the arguments have the structure {_call_of(spec)}, the program takes {_call_of(self._in_spec)}"
             )
-        with torch.no_grad():
+        with (
+            torch.no_grad(),
+            DisableAutocast(),
+        ):  # casts are in the program: what its operators return, its kernels read
             given, symbols = self._checked(leaves)
             outputs = self._call(
                 [self.weights[i["weight"]] if "weight" in i else given[i["user"]] for i in self._inputs]
@@ -153,7 +157,7 @@ class Program:
                 raise ValueError(f"input {one['user']} is {type(value).__name__}, the program takes int")
             if "dtype" not in one:
                 continue
-            found = f"{value.dtype} on {value.device}" if isinstance(value, torch.Tensor) else type(value).__name__
+            found = _kind_of(value)
             if found != f"{one['dtype']} on {one['device']}":
                 raise ValueError(f"input {one['user']} is {found}, the program takes {one['dtype']} on {one['device']}")
             if value.dim() != len(one["sizes"]):
@@ -203,7 +207,7 @@ class Program:
                 raise ValueError(f"input {number} is {value}, the program takes {told['number']}, {symbols}")
             return value
         if "dtype" not in told:
-            if value != told["value"]:
+            if not _is_same(value, told["value"]):
                 raise ValueError(f"input {number} is {value!r}, the program was compiled for {told['value']!r}")
             return value
         sizes, strides = ([value_of(n, symbols) for n in told[what]] for what in ("sizes", "strides"))
@@ -230,6 +234,18 @@ def _found(value: Any, kind: str, dim: int) -> int:
     if kind == "value":
         return value
     return value.shape[dim] if kind == "size" else value.stride(dim)
+
+
+def _kind_of(value: Any) -> str:
+    """What an argument is; of a tensor `torch.float32 on cpu`."""
+    if not isinstance(value, torch.Tensor):
+        return type(value).__name__
+    return f"{value.dtype} on {value.device}" + ("" if value.layout is torch.strided else f" ({value.layout})")
+
+
+def _is_same(value: Any, constant: Any) -> bool:
+    """Whether `value` computes as the `constant` of a program does: 2.0 makes floats of integers, -0.0 has another sign than 0.0, NaN is NaN."""
+    return type(value) is type(constant) and repr(value) == repr(constant)
 
 
 class _Leaf:

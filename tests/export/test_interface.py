@@ -1,10 +1,12 @@
 """Inputs of a program compiled ahead of time: dynamic sizes and what is known of them, memory of any kind, captured constants."""
 
+import math
 import pickle
 from copy import deepcopy
 
 import pytest
 import torch
+import torch.nn.functional as F
 from bascule.runtime.packages.container import PackageError, pack, unpack
 from bascule.runtime.packages.exported_program import FORMAT
 from torch.export import Dim, export
@@ -121,6 +123,49 @@ def test_a_number_that_varies(tmp_path):
     for number, says in ((2.5, "input 1 is float, the program takes int"), (True, "input 1 is bool")):
         with pytest.raises(ValueError, match=says):
             program(torch.randn(5, 4), number)
+
+
+@pytest.mark.parametrize("constant", [2, 2.0, True, 0.0, -0.0, math.nan, "2", None])
+def test_a_constant_is_of_one_kind(tmp_path, constant):
+    """Numbers that are equal may compute other results: of other dtypes, or of another sign."""
+
+    def function(m, x):
+        k, x = x["constant"], x["tensor"]
+        return x * k if isinstance(k, int | float) else x
+
+    x = torch.tensor([3, 4])
+    module, program = compiled(tmp_path, function, {"tensor": x, "constant": constant})
+    for given in (2, 2.0, True, 1, 0.0, -0.0, 0, math.nan, "2", None, torch.tensor(2)):
+        if repr(given) == repr(constant):
+            got, wanted = (call({"tensor": x, "constant": given}) for call in (program, module))
+            assert got.dtype == wanted.dtype
+            torch.testing.assert_close(got, wanted, equal_nan=True)
+        else:
+            with pytest.raises(ValueError, match=r"input 1 is .*, the program was compiled for"):
+                program({"tensor": x, "constant": given})
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_around_a_call_changes_nothing(tmp_path, dtype):
+    """Operators of ATen would return 16 bits where kernels read 32."""
+
+    def function(m, x):
+        y = m.linear(x)
+        return F.conv1d((y @ y.t()).softmax(-1).view(1, 4, 4), m.linear.weight.view(4, 4, 1)).sin()
+
+    module, program = compiled(tmp_path, function, torch.randn(4, 4))
+    x = torch.randn(4, 4)
+    with torch.autocast("cpu", dtype):
+        got = program(x)
+    torch.testing.assert_close(got, module(x))
+
+
+def test_tensors_of_another_layout_are_refused(tmp_path):
+    _, program = compiled(tmp_path, lambda m, x: x * 2, torch.randn(4, 4))
+    with pytest.raises(
+        ValueError, match=r"is torch.float32 on cpu \(torch.sparse_coo\), the program takes torch.float32 on cpu"
+    ):
+        program(torch.randn(4, 4).to_sparse())
 
 
 def test_a_number_that_is_a_size(tmp_path):

@@ -37,3 +37,47 @@ def test_an_undefined_result_is_told_with_the_line():
         with pytest.raises(RuntimeError, match=r"no tensor where its fake kernel has one of sizes \[4\]") as raised:
             torch.compile(function, backend="bascule")(torch.randn(4))
         assert "test_allocation.py" in "\n".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int32, torch.complex64])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_result_of_another_dtype_is_read_by_no_kernel(dtype, dynamic):
+    """A kernel would read beyond what is there. Who only passes it on has what eager has."""
+    with torch.library._scoped_library("bascule_other_dtype", "DEF") as library:
+        library.define("other(Tensor x) -> Tensor")
+        library.impl("other", lambda x: x.to(dtype), "CPU")
+        library.impl("other", torch.empty_like, "Meta")
+        other, x = torch.ops.bascule_other_dtype.other, torch.randn(6, 4)
+        torch._dynamo.reset()
+        compiled = torch.compile(lambda x: (other(x), x + 1), backend="bascule", dynamic=dynamic)
+        assert all(map(torch.equal, compiled(x), (other(x), x + 1)))
+        for function in (
+            lambda x: other(x).sin(),
+            lambda x: other(x)[1:].sum(0),
+            lambda x: other(x).softmax(-1) @ x.t(),
+        ):
+            torch._dynamo.reset()
+            told = rf"returned {dtype} where its fake kernel has torch.float32"
+            with pytest.raises(RuntimeError, match=told) as raised:
+                torch.compile(function, backend="bascule", dynamic=dynamic)(x)
+            assert "test_allocation.py" in "\n".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+def test_so_it_is_of_an_operator_that_runs_between_parts(dtype):
+    """One whose sizes data decides."""
+    with (
+        torch.library._scoped_library("bascule_other_found", "DEF") as library,
+        torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True),
+    ):
+        library.define("positive(Tensor x) -> Tensor")
+        library.impl("positive", lambda x: x[x > 0].to(dtype), "CPU")
+        torch.library.register_fake(
+            "bascule_other_found::positive",
+            lambda x: x.new_empty(torch.library.get_ctx().new_dynamic_size()),
+            lib=library,
+        )
+        torch._dynamo.reset()
+        compiled = torch.compile(lambda x: torch.ops.bascule_other_found.positive(x + 1).sin() * 2, backend="bascule")
+        with pytest.raises(RuntimeError, match=rf"returned {dtype} where its fake kernel has torch.float32"):
+            compiled(torch.randn(6, 4))

@@ -163,6 +163,13 @@ def test_results_of_other_sizes_than_told_are_refused(shape):
         laid_out(torch.randn(shape), (3, 4), (4, 1))
 
 
+def test_results_of_another_dtype_than_a_kernel_reads_are_refused():
+    told = torch.randn(3, 4)
+    assert laid_out(told, (3, 4), (4, 1), dtype=torch.float32) is told
+    with pytest.raises(RuntimeError, match=r"returned torch.float32 where its fake kernel has torch.float64"):
+        laid_out(told, (3, 4), (4, 1), dtype=torch.float64)
+
+
 def test_results_without_elements_are_taken_as_told():
     told = torch.empty(0, 4)
     assert laid_out(told, (0, 4), (1, 1)) is told
