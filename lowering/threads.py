@@ -3,12 +3,19 @@ end of the process, at which LLVM's tables go.
 """
 
 import atexit
+import errno
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
+from functools import partial
+from queue import SimpleQueue
 from threading import Condition, Thread
 from typing import TypeVar
 
+from bascule.dialect.interrupts import pass_on
+
+K = TypeVar("K")
 T = TypeVar("T")
 
 _running = 0
@@ -16,23 +23,67 @@ _changed = Condition()
 
 
 def start(work: Callable[[], T]) -> "Future[T]":
-    """Does `work` on a thread of its own. Raises RuntimeError where the process may have no more of them."""
+    """Does `work` on a thread of its own. Raises `OSError` where there can be none: of as many as there may be, or at the end of the process."""
     future: Future[T] = Future()
 
     def run() -> None:
         try:
-            future.set_result(work())
-        except BaseException as error:
-            future.set_exception(error)
-        _count(-1)
+            _do(work, future)
+        finally:
+            _ended()
 
-    _count(1)
+    global _running
+    with _changed:
+        _running += 1
     try:
         Thread(target=run, name="bascule-compile", daemon=True).start()
-    except RuntimeError:
-        _count(-1)
-        raise
+    except RuntimeError as error:
+        pass_on(error)  # of a signal's handler: the thread runs
+        _ended()  # else a fork, and the end of the process, wait for it
+        raise OSError(errno.EAGAIN, str(error)) from error
     return future
+
+
+def start_or_do(work: Callable[[], T]) -> "Future[T]":
+    """`start`, or, where there can be no other thread, `work` is done when this returns."""
+    try:
+        return start(work)
+    except OSError as error:
+        pass_on(error)
+        future: Future[T] = Future()
+        _do(work, future)
+        return future
+
+
+def as_done(work: Callable[[K], T], items: Collection[K], threads: int) -> "Iterator[tuple[K, Future[T]]]":
+    """`work` of each of `items`, begun in their order on up to `threads` other threads, on this one where there can be none. Yields each item
+    when it is done; those that are not begun when nobody asks for more are left."""
+    left, done = deque(items), SimpleQueue[tuple[K, "Future[T]"]]()
+
+    def run() -> None:
+        while True:
+            try:
+                item = left.popleft()
+            except IndexError:  # another thread has the last
+                return
+            future: Future[T] = Future()
+            _do(partial(work, item), future)
+            done.put((item, future))
+
+    begun = 0
+    try:
+        for _ in range(min(threads, len(items))):
+            start(run)
+            begun += 1
+    except OSError as error:
+        pass_on(error)
+    if not begun:
+        run()
+    try:
+        for _ in items:
+            yield done.get()
+    finally:
+        left.clear()
 
 
 def processors() -> int:
@@ -40,10 +91,17 @@ def processors() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _count(change: int) -> None:
+def _do(work: Callable[[], T], future: "Future[T]") -> None:
+    try:
+        future.set_result(work())
+    except BaseException as error:
+        future.set_exception(error)
+
+
+def _ended() -> None:
     global _running
     with _changed:
-        _running += change
+        _running -= 1
         _changed.notify_all()
 
 

@@ -14,6 +14,7 @@ from threading import Event, Thread, current_thread, main_thread
 from time import perf_counter
 from typing import TextIO
 
+from ..dialect.interrupts import pass_on
 from .compile_record import Record
 
 AFTER = 2.0  # seconds of a compile before it has a line
@@ -48,13 +49,18 @@ def _is_terminal(stream: TextIO) -> bool:
 def _drawn(compiles: list[Record], stream: TextIO) -> Iterator[None]:
     ended, token = Event(), _compiles.set(compiles)
     thread = Thread(target=_draw, args=(compiles, ended, stream), name="bascule-progress", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError as error:  # there are as many threads as there may be: who compiles goes without the line
+        pass_on(error)
+        ended.set()
     try:
         yield
     finally:
         _compiles.reset(token)
-        ended.set()
-        thread.join()
+        if not ended.is_set():
+            ended.set()
+            thread.join()
 
 
 def _draw(compiles: list[Record], ended: Event, stream: TextIO) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from threading import Condition, Lock, Thread, current_thread
 from time import monotonic
 
+from bascule.dialect.interrupts import pass_on
 from bascule.lowering import threads  # noqa: F401  (what it does before a fork comes after what is done here: it waits for threads this one started)
 
 IDLE = 2.0  # seconds without a graph that is compiled or called for the first time, after which the work begins
@@ -40,15 +41,29 @@ _turnstile = (
 
 
 def enqueue(work: Work) -> None:
-    """`work` is done by the thread, after what it was given before. It raises nothing."""
-    global _thread, _since
+    """`work` is done by the thread, after what it was given before, or here where there can be no thread. It raises nothing."""
+    global _since
     with _changed:
-        _queue.append(work)
         _since = monotonic()
-        if _thread is None:
-            _thread = Thread(target=_run, name="bascule-tiers", daemon=True)
+        started = _started()
+        if started:
+            _queue.append(work)
+            _changed.notify_all()
+    if not started:
+        _do(work)
+
+
+def _started() -> bool:
+    """Whether there is a thread now."""
+    global _thread
+    if _thread is None:
+        _thread = Thread(target=_run, name="bascule-tiers", daemon=True)
+        try:
             _thread.start()
-        _changed.notify_all()
+        except RuntimeError as error:  # the process ends, or has as many threads as it may
+            pass_on(error)
+            _thread = None
+    return _thread is not None
 
 
 def begin() -> None:

@@ -105,3 +105,14 @@ def test_a_compile_has_one(terminal, monkeypatch):
     torch.testing.assert_close(compiled(x), torch.softmax(x.sin() @ x, -1))
     assert "_inference: " in terminal.getvalue() and "kernels, 0 s" in terminal.getvalue()
     assert terminal.getvalue().endswith(progress.WIPE)
+
+
+def test_who_compiles_goes_without_it_where_no_thread_can_begin(terminal, monkeypatch):
+    def start(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    for name in ("graph0_forward", "graph1_forward"):
+        with progress.shown(record(name, "form-kernels")):
+            time.sleep(0.03)
+    assert terminal.getvalue() == ""

@@ -13,7 +13,7 @@ from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
 
 from ...refusals import Refuse, reraise
-from ...threads import start
+from ...threads import start_or_do
 from ..values.target import Target, host
 from .machine_code import MachineCode
 from .modules import lower_kernels
@@ -147,7 +147,7 @@ def _started(module: ir.Module, target: Target, groups: Sequence[Collection[str]
             lowered, names, called = lower_kernels(module, target, group)
             bytecode = BytesIO()
             lowered.operation.write_bytecode(bytecode)
-            running.append(start(partial(_part, bytecode.getvalue(), names, called)))
+            running.append(start_or_do(partial(_part, bytecode.getvalue(), names, called)))
     except BaseException:
         for part in running:
             part.exception()  # waits

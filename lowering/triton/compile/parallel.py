@@ -8,6 +8,7 @@ from heapq import heappop, heappush
 from threading import Lock
 
 from bascule.dialect.errors import CompilerError
+from bascule.dialect.interrupts import pass_on
 
 from ...environment import changing_environment
 from ...refusals import Refuse, reraise
@@ -47,6 +48,10 @@ class Compiling:
                     self._codes[key], self._new[key] = Future(), kernel
             if self._new:
                 self._employ(1)
+            alone = bool(self._new) and not self._threads
+            self._threads += alone
+        if alone:  # there can be no other thread
+            self._work()
 
     def done(self) -> tuple[int, int]:
         """How many kernels are compiled, equal ones as one, and of how many so far."""
@@ -75,15 +80,13 @@ class Compiling:
         return key_of(kernel.ttir, **self.conditions, **options_of(kernel), **more)
 
     def _employ(self, threads: int) -> None:
-        """So many more, or as many as there are processors. To be called with the lock."""
-        for _ in range(min(threads, processors() - self._threads)):
-            try:
+        """So many more, up to one a processor, or as many as there can be. To be called with the lock."""
+        try:
+            for _ in range(min(threads, processors() - self._threads)):
                 start(self._work)
-            except RuntimeError:  # this process may have no more: those at work do it all
-                if not self._threads:
-                    raise
-                return
-            self._threads += 1
+                self._threads += 1
+        except OSError as error:
+            pass_on(error)
 
     def _work(self) -> None:
         while True:

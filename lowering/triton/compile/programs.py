@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 
 from bascule.dialect.interrupts import pass_on
@@ -13,7 +12,7 @@ from bascule.dialect.mlir import ir
 from ...program.alignment import mark_unaligned
 from ...program.launches import Launch
 from ...refusals import Refuse, reraise
-from ...threads import processors
+from ...threads import as_done, processors
 from ..kernels.triton_kernel import LoweredKernels, TritonKernel
 from .compiler_process import COMPILER, JobFailed, Unavailable
 from .lowering_job import Lowered, LoweringJob
@@ -63,21 +62,15 @@ def _lowering(own: Mapping[str, ir.Operation]) -> Iterator[tuple[str, Callable[[
         for name in order:
             yield name, partial(Lowered.of, own[name])
         return
-    with ThreadPoolExecutor(processors()) as pool:
-        asked = {pool.submit(COMPILER.ask, jobs[name]): name for name in order}
+    for name, answer in as_done(lambda name: COMPILER.ask(jobs[name]), order, processors()):
         try:
-            for each in as_completed(asked):
-                name = asked[each]
-                try:
-                    yield name, each.result().here
-                except (
-                    JobFailed,
-                    Unavailable,
-                ) as error:  # here it is told with its location, or done: a fork has no PyTorch
-                    log.debug("kernel '%s' is lowered in this process: %s", name, error)
-                    yield name, partial(Lowered.of, own[name])
-        finally:
-            pool.shutdown(cancel_futures=True)
+            yield name, answer.result().here
+        except (
+            JobFailed,
+            Unavailable,
+        ) as error:  # here its error has the user's line, or there is none: a fork has no PyTorch
+            log.debug("kernel '%s' is lowered in this process: %s", name, error)
+            yield name, partial(Lowered.of, own[name])
 
 
 def refused_launch() -> Launch:

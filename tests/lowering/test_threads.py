@@ -1,0 +1,90 @@
+"""Work on other threads, and where there can be none: a container allows so many, and the end of a process allows none."""
+
+import threading
+
+import pytest
+import torch
+from bascule.lowering import threads
+
+import bascule
+from bascule.tiers import background
+
+
+@pytest.fixture
+def no_threads(monkeypatch):
+    def start(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    monkeypatch.setattr(background, "_thread", None)
+
+
+def function(x):
+    y = torch.softmax(x, -1).cumsum(0)
+    return (torch.nn.functional.gelu(y) * x.erfinv()).sum(0)
+
+
+@pytest.mark.parametrize("tiers", [False, True])
+def test_graphs_are_compiled_by_the_thread_that_asks(no_threads, tmp_path, monkeypatch, tiers):
+    monkeypatch.setenv("BASCULE_CACHE_DIR", str(tmp_path / "cache"))
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="bascule", options={"on_error": "raise", "tiers": tiers})
+    x = torch.rand(5, 7, requires_grad=True)
+    for _ in range(3):
+        out, wanted = compiled(x), function(x)
+        torch.testing.assert_close(out, wanted)
+        torch.testing.assert_close(torch.autograd.grad(out.sum(), x), torch.autograd.grad(wanted.sum(), x))
+    assert bascule.wait_for_kernels(1)
+    assert bascule.counters()["graphs"]["compiled"] == 2 and not bascule.counters()["fallbacks"]
+    assert threads._running == 0, "a fork, and the end of the process, would wait for ever"
+
+
+def test_what_needs_another_thread_says_that_there_is_none(no_threads):
+    with pytest.raises(OSError, match="can't start new thread"):
+        threads.start(int)
+    assert threads.start_or_do(int).result() == 0
+    assert isinstance(threads.start_or_do(lambda: 1 // 0).exception(), ZeroDivisionError)
+    assert threads._running == 0
+
+
+@pytest.mark.parametrize("few", [0, 1, 2, 9])
+@pytest.mark.parametrize("number", [1, 3, 20])
+def test_each_is_done_once_however_many_threads_there_are(monkeypatch, few, number):
+    """`few`: how many start before there are no more."""
+    real, started, done, by = threading.Thread.start, [], [], set()
+
+    def start(self):
+        if len(started) == few:
+            raise RuntimeError("can't start new thread")
+        started.append(self)
+        real(self)
+
+    def work(item):
+        done.append(item)
+        by.add(threading.current_thread())
+        return item * 2
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    found = {item: future.result() for item, future in threads.as_done(work, range(number), 4)}
+    assert found == {item: item * 2 for item in range(number)}
+    assert sorted(done) == [*range(number)] and len(by) <= max(1, min(4, number, few))
+    assert len(started) == min(few, 4, number) and not list(threads.as_done(work, [], 4))
+
+
+def test_an_error_is_of_one_and_nothing_is_begun_that_nobody_asks_for():
+    """One thread, which waits before its second item until the first was taken."""
+    taken, begun = threading.Event(), []
+
+    def work(item):
+        begun.append(item)
+        assert item == 0 or taken.wait(60)
+        return 1 // item
+
+    results = threads.as_done(work, range(9), 1)
+    item, future = next(results)
+    assert item == 0 and isinstance(future.exception(), ZeroDivisionError)
+    results.close()
+    taken.set()
+    with threads._changed:
+        assert threads._changed.wait_for(lambda: threads._running == 0, 60)
+    assert begun in ([0], [0, 1])
