@@ -237,7 +237,7 @@ def _found(value: Any, kind: str, dim: int) -> int:
 
 
 def _kind_of(value: Any) -> str:
-    """What an argument is; of a tensor `torch.float32 on cpu`."""
+    """The kind of an argument; of a tensor `torch.float32 on cpu`."""
     if not isinstance(value, torch.Tensor):
         return type(value).__name__
     return f"{value.dtype} on {value.device}" + ("" if value.layout is torch.strided else f" ({value.layout})")
