@@ -1,7 +1,7 @@
 """Diagnostics of a run over one chunk of input: collecting them, printing them, holding them against `expected-...` comments."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from traceback import format_exception
@@ -125,8 +125,8 @@ class Expected:
         return same and self.pattern.search(diagnostic.message) is not None
 
 
-def _expected(text: str) -> Iterator[Expected]:
-    """The diagnostics that the comments of a chunk expect. Raises `UserError` for a regular expression that is none."""
+def _expected(text: str, place: Callable[[int], str]) -> Iterator[Expected]:
+    """The diagnostics that comments of a chunk expect; `place` tells that of a line. Raises `UserError` for what is no regular expression."""
     for number, line in enumerate(text.split("\n"), 1):
         for match in _EXPECTED.finditer(line):
             severity, is_regex, where, message = match.groups()
@@ -137,30 +137,29 @@ def _expected(text: str) -> Iterator[Expected]:
             try:
                 yield Expected(severity, at, message, re.compile(pattern))
             except re.error as error:
-                raise UserError(f"'{message}' is no regular expression: {error}", location=f"-:{number}:1") from None
+                raise UserError(f"'{message}' is no regular expression: {error}", location=place(number)) from None
 
 
-def verify(text: str, found: list[Diagnostic], first_line: int, *, expected_only: bool = False) -> list[str]:
+def verify(text: str, found: list[Diagnostic], path: str, first_line: int, *, expected_only: bool = False) -> list[str]:
     """Compares the `expected-<severity> @<line> {{text}}` comments of a chunk with what was found; returns a complaint for each difference.
 
-    Lines of `found` count from 1 in the chunk; `first_line` is the chunk's first line in the file, for the complaints.
+    Lines of `found` count from 1 in the chunk; `first_line` is the chunk's first line in the file `path`, for the complaints.
     Notes need no comment, as in `mlir-opt`, and nothing does with `expected_only`.
-    After `-re`, what stands in `{{...}}` inside of the text is a regular expression.
+    After `-re`, what stands in `{{...}}` inside of the text is a regular expression. Raises `UserError` for one that is none.
     """
 
-    def in_file(line: int | None) -> int | str:
-        return "?" if line is None else line + first_line - 1
+    def place(line: int | None) -> str:
+        return "<unknown>" if line is None else f"{path}:{line + first_line - 1}"
 
-    wanted = list(_expected(text))
+    wanted = list(_expected(text, place))
     complaints = []
     for diagnostic in found:
         answered = next((want for want in wanted if want.matches(diagnostic)), None)
         if answered:
             wanted.remove(answered)
         elif diagnostic.severity != "note" and not expected_only:
-            complaints.append(
-                f"line {in_file(diagnostic.line)}: unexpected {diagnostic.severity}: {diagnostic.message}"
-            )
+            source = diagnostic.in_file(path, first_line).source or "<unknown>"
+            complaints.append(f"{source}: error: unexpected {diagnostic.severity}: {diagnostic.message}")
     for want in wanted:
-        complaints.append(f'line {in_file(want.line)}: expected {want.severity} "{want.text}" was not produced')
+        complaints.append(f'{place(want.line)}: error: expected {want.severity} "{want.text}" was not produced')
     return complaints

@@ -131,7 +131,8 @@ def _process(text: str, arguments: Arguments) -> int:
         out, collector, said = run_chunk(chunk, arguments, "-" if parts else arguments.path)
         if checking:
             try:
-                complaints = verify(chunk, collector.found, first_line, expected_only=arguments.expected_only)
+                only = arguments.expected_only
+                complaints = verify(chunk, collector.found, arguments.path, first_line, expected_only=only)
             except UserError as error:
                 complaints = [str(error)]
             failed |= bool(complaints)

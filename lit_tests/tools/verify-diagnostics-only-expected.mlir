@@ -4,9 +4,9 @@
 // RUN: not bascule-opt %s --split-input-file --verify-diagnostics=all 2>&1 | filecheck %s --check-prefix=ALL
 // RUN: sed 's/requires/has/' %s | not bascule-opt --split-input-file --verify-diagnostics=only-expected 2>&1 | filecheck %s
 // RUN: not bascule-opt %s --verify-diagnostics=some 2>&1 | filecheck %s --check-prefix=OTHER
-// ALL: line 13: unexpected error
-// CHECK: line 17: expected error "{{.*}}" was not produced
-// CHECK-NOT: line 13
+// ALL: only-expected.mlir:13:3: error: unexpected error
+// CHECK: :17: error: expected error "{{.*}}" was not produced
+// CHECK-NOT: :13:
 // OTHER: --verify-diagnostics: 'some' is neither true nor false
 func.func @f() {
   // Nobody expects this.
