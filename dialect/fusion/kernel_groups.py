@@ -39,6 +39,7 @@ class Grouping:
         self.members: dict[ir.Value, Member] = {}
         self.readers: dict[ir.Value, list[int]] = {}  # groups that read a value from outside
         self.together: dict[int, Member] = {}  # the first compute of each number by which computes are put together
+        self.effect: int | None = None  # the last call with effects so far
 
     def _node(self, group: Group | None) -> int:
         self.groups.append(group)
@@ -50,10 +51,15 @@ class Grouping:
         assert group is not None, f"{number} is no group, or one that another has taken in"
         return group
 
-    def add_other(self, op: ir.Operation) -> None:
-        """An op that is no member: a call, a view, a copy."""
+    def add_other(self, op: ir.Operation, acts: bool) -> None:
+        """An op that is no member: a call, a view, a copy. If it `acts`, it comes after the last one that does."""
         number = self._node(None)
-        self.dependencies.depend(number, {self.of[operand] for operand in op.operands if operand in self.of})
+        needed = {self.of[operand] for operand in op.operands if operand in self.of}
+        if acts:
+            if self.effect is not None:
+                needed.add(self.effect)
+            self.effect = number
+        self.dependencies.depend(number, needed)
         for result in op.results:
             self.of[result] = number
 

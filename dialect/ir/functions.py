@@ -81,6 +81,11 @@ def is_extern(function: ir.Operation) -> bool:
     return EXTERN in function.attributes
 
 
+def acts(op: ir.Operation, table: ir.SymbolTable) -> bool:
+    """Whether `op` calls a function with `bascule.effects`."""
+    return op.name == "func.call" and EFFECTS in table[op.attributes["callee"].value].operation.attributes
+
+
 def kernel_op(function: ir.Operation) -> ir.Operation | None:
     """The `bascule.kernel` of a kernel function, else None. A graph, which may be long, is not searched."""
     if GRAPH in function.attributes or is_extern(function) or not len(function.regions[0].blocks):

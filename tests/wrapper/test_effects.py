@@ -1,6 +1,7 @@
 """Operators registered with ordered effects: every call is made, in the program's order, whether or not anything uses its result."""
 
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 import torch
@@ -42,9 +43,10 @@ def operators() -> Iterator[None]:
     library._destroy()
 
 
-def check(function, *inputs, differentiated=False):
+def check(function, *inputs, differentiated=False, dynamic=None):
     results, found = [], []
-    for called in (function, torch.compile(function, backend="bascule", options={"on_error": "raise"})):
+    compiled = torch.compile(function, backend="bascule", dynamic=dynamic, options={"on_error": "raise"})
+    for called in (function, compiled):
         heard.clear()
         given = [x.clone().requires_grad_(differentiated) for x in inputs]
         result = called(*given)
@@ -53,7 +55,7 @@ def check(function, *inputs, differentiated=False):
         results.append([result, *(x.grad for x in given if differentiated)])
         found.append(list(heard))
     torch.testing.assert_close(results[1], results[0])
-    names, numbers = zip(*found[0])
+    names, numbers = zip(*found[0]) if found[0] else ((), ())
     assert tuple(name for name, _ in found[1]) == names
     assert [number for _, number in found[1]] == pytest.approx(numbers, rel=1e-4)
 
@@ -86,6 +88,53 @@ def test_the_programs_order():
         return early.sum() + late
 
     check(function, torch.randn(4, 4))
+
+
+def random_calls(seed):
+    """A program of `hear`, and of computes of one domain, which may share kernels with what stands far before them."""
+    draw = Random(seed)
+    pieces = (
+        "torch.ops.bascule_effects.hear({a}, '{o}')",
+        "torch.ops.bascule_effects.hear({a}.abs().amax(), '{o}') + x",
+        "{a}.sigmoid()",
+        "{a} * {b}.tanh()",
+        "{a} + {b}.softmax(-1)",
+    )
+    values = ["x"]
+    lines = []
+    for number in range(24):
+        a, b, o = draw.choice(values), draw.choice(values), f"v{number}"
+        lines.append(f"{o} = " + draw.choice(pieces).format(a=a, b=b, o=o))
+        values.append(o)
+    text = "\n    ".join(["def function(x):", *lines, f"return {', '.join(draw.choices(values[1:], k=3))}"])
+    namespace = {"torch": torch}
+    exec(text, namespace)
+    return namespace["function"]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_programs_order_where_kernels_are_shared(seed, dynamic):
+    """Two computes share no kernel where one makes what a call takes, and the other reads what a later call gives."""
+    check(random_calls(seed), torch.randn(30, 40), dynamic=dynamic)
+
+
+def test_draws_in_the_programs_order():
+    """Two operators draw from PyTorch's generator one after the other, whatever they wait for."""
+
+    def function(x):
+        first = torch.bernoulli(x.sigmoid())
+        return first, torch.nn.functional.dropout2d(x[None, :, :, None], 0.5), torch.rand(3)
+
+    compiled = torch.compile(
+        function, backend="bascule", dynamic=True, options={"random": "eager", "on_error": "raise"}
+    )
+    x = torch.randn(5, 6)
+    results = []
+    for called in (function, compiled):
+        torch.manual_seed(3)
+        results.append(called(x))
+    torch.testing.assert_close(results[1], results[0])
 
 
 def test_in_a_backward():

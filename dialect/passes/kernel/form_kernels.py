@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 from ...analysis.affine.indexing import Indexing
@@ -15,7 +16,7 @@ from ...fusion.kernel_functions import KernelFunctions
 from ...fusion.kernel_groups import Grouping
 from ...fusion.members import Member
 from ...ir import builders
-from ...ir.functions import graph_functions
+from ...ir.functions import acts, graph_functions
 from ...ir.locations import source_of
 from ...ir.loop_ops import ForeachOp, KernelOp
 from ...ir.memory_ops import WHOLE, CopyIntoOp
@@ -91,7 +92,8 @@ def _form(options: FormKernels, module: ir.Module, graph: ir.Operation) -> None:
     indexing = Indexing(builders.symbols_of(graph), Simplifier())
     busy = options.sm_count if options.target in GPUS else 0  # pieces of work, where that is more than a few
     grouping = Grouping(options.max_reads, options.max_ops, busy)
-    originals = []
+    originals, effects = [], []
+    table = ir.SymbolTable(module.operation)
     for view in list(block.operations):
         op = view.operation
         if op.name in PRODUCERS:
@@ -106,7 +108,9 @@ def _form(options: FormKernels, module: ir.Module, graph: ir.Operation) -> None:
             originals.append(op)
             grouping.add(Member.of(len(originals), Body(op), indexing))
         else:
-            grouping.add_other(op)
+            if acting := acts(op, table):
+                effects.append(op)
+            grouping.add_other(op, acting)
     join_partials(grouping, indexing, options.min_shared)
     kernels = KernelFunctions(module, graph)
     for launch in _launches(options, grouping.groups):
@@ -116,7 +120,7 @@ def _form(options: FormKernels, module: ir.Module, graph: ir.Operation) -> None:
     for op in [*reversed(originals), *kernels.scalars.values()]:
         if not any(True for result in op.results for _ in result.uses):
             op.erase()
-    _order(block)
+    _order(block, effects)
 
 
 def _launches(options: FormKernels, groups: list[Group | None]) -> list[list[Group]]:
@@ -225,20 +229,24 @@ def _escapes(member: Member, members: Sequence[Member]) -> bool:
     return sum(1 for _ in member.result.uses) > inside
 
 
-def _order(block: ir.Block) -> None:
-    """Puts the ops of a block after those that they use, and otherwise as they stand; copies into arguments come last."""
+def _order(block: ir.Block, effects: Sequence[ir.Operation]) -> None:
+    """Puts the ops of a block after those that they use, calls with `effects` in their order, all else as it stands; copies into arguments come
+    last."""
     ops = [view.operation for view in block.operations]
     ops = [op for op in ops[:-1] if op.name != CopyIntoOp.OPERATION_NAME] + [
         op for op in ops if op.name == CopyIntoOp.OPERATION_NAME
     ]
     position = {result: i for i, op in enumerate(ops) for result in op.results}
+    numbers = {op: i for i, op in enumerate(ops)}
+    before = {numbers[later]: numbers[effect] for effect, later in pairwise(effects)}
     placed = [False] * len(ops)
     order: list[int] = []
     for start in range(len(ops)):
         todo = [start]
         while todo:
             i = todo[-1]
-            waiting = [p for p in (position.get(o) for o in ops[i].operands) if p is not None and not placed[p]]
+            needed = [before.get(i), *(position.get(operand) for operand in ops[i].operands)]
+            waiting = [p for p in needed if p is not None and not placed[p]]
             if waiting and not placed[i]:
                 todo.extend(waiting)
                 continue
