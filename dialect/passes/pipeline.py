@@ -20,6 +20,7 @@ from ..mlir import ir, passmanager
 from . import registry
 from .base import Pass
 from .kept_checks import checks_kept
+from .kept_terms import LOWERS, terms_kept
 from .stages import check_signatures, require
 from .unknown_ops import check_known
 from .upstream import defaults, refusal
@@ -42,7 +43,9 @@ class UpstreamPass:
     def run(self, module: ir.Module) -> None:
         check_known(self.name, module)
         manager = passmanager.PassManager.parse(f"builtin.module({self.spelling()})")
-        with checks_kept(module) if self.name != "cse" else nullcontext():  # `cse` folds nothing
+        folds = self.name != "cse"
+        kept = terms_kept(module) if folds and self.name not in LOWERS else nullcontext()
+        with checks_kept(module) if folds else nullcontext(), kept:
             manager.run(module.operation)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TypeAlias
 
+from bascule.dialect.analysis.affine.mixed_terms import simplified as mlir_simplified
 from bascule.dialect.ir.shapes import Size, constant, expr, index_map, row_major, symbol_count
 from bascule.dialect.mlir import ir
 
@@ -24,7 +25,7 @@ def dims(rank: int) -> list[Expr]:
 
 
 def simplified(e: Expr, rank: int) -> Expr:
-    return Expr.simplify_affine_expr(e, rank, symbol_count([e])).maybe_downcast()
+    return mlir_simplified(e, rank, symbol_count([e]))
 
 
 def linearize(index: Sequence[Expr], sizes: Sequence[Size]) -> Expr:

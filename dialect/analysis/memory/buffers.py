@@ -14,6 +14,7 @@ from ...ir.functions import SHAPE, SHAPES, is_extern
 from ...ir.shapes import constant, constants, expr, layout_of, row_major, symbol_count
 from ...ir.types import byte_width
 from ...mlir import affine, ir, memref
+from ..affine.mixed_terms import simplified
 from ..affine.simplification import Simplifier, compose
 
 ALIASES = ("bascule.view", "memref.reinterpret_cast", "memref.view", "memref.cast")
@@ -76,7 +77,7 @@ def strides(type_: ir.MemRefType) -> list[ir.AffineExpr]:
 
 def difference(a: ir.AffineExpr, b: ir.AffineExpr) -> ir.AffineExpr:
     """`a - b`, simplified; over symbols only."""
-    return ir.AffineExpr.simplify_affine_expr(a - b, 0, symbol_count([a, b])).maybe_downcast()
+    return simplified(a - b, 0, symbol_count([a, b]))
 
 
 def moved_by(view: ir.Operation) -> ir.AffineExpr:

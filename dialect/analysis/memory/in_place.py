@@ -8,6 +8,7 @@ from ...ir.shapes import constant, expr, layout_of, row_major, shape_of
 from ...mlir import ir
 from ...scheduling.gpu.clusters import orders_of, shared_by
 from ...scheduling.gpu.schedule_form import walks_of
+from ..affine.mixed_terms import simplified
 from .buffers import strides, substitute
 
 ROWS = ("bascule.compute", "bascule.scan")  # loops with a result that later loops read
@@ -191,7 +192,7 @@ class InPlace:
         there = self._address(destination, write, dims, symbols, {})
         if here is None or there is None:
             return False
-        return ir.AffineExpr.simplify_affine_expr(here - there, len(dims), len(symbols)) == expr(0)
+        return simplified(here - there, len(dims), len(symbols)) == expr(0)
 
     def _same_row(self, operand: int, read: _Access, destination: int, write: _Access) -> bool:
         """Whether an earlier loop of a point of the domain reads, over all its turns, the elements that the point writes."""

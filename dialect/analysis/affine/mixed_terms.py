@@ -1,0 +1,75 @@
+"""Affine expressions that MLIR may simplify, and those that it may not.
+
+MLIR keys the products, quotients and remainders of a sum, where the second operand is a symbol, by their operands alone, and takes one for the
+other: `d0 floordiv s0 + d0 mod s0 - d1` becomes `(d0 floordiv s0) * 2 - d1`. Seen in builds up to 2026-10.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from ...mlir import ir
+
+Tree = tuple  # ("+", lhs, rhs) and its like; a leaf is (what it is,)
+_KINDS = (
+    (ir.AffineAddExpr, "+"),
+    (ir.AffineMulExpr, "*"),
+    (ir.AffineModExpr, "mod"),
+    (ir.AffineFloorDivExpr, "floordiv"),
+    (ir.AffineCeilDivExpr, "ceildiv"),
+)
+_DIVISIONS = ("mod", "floordiv", "ceildiv")
+
+
+def simplified(e: ir.AffineExpr, dims: int, symbols: int) -> ir.AffineExpr:
+    """What MLIR makes of `e`, or `e` where that may be another number."""
+    if mixes(tree(e)):
+        return e.maybe_downcast()
+    return ir.AffineExpr.simplify_affine_expr(e, dims, symbols).maybe_downcast()
+
+
+def tree(e: ir.AffineExpr, dims: Sequence[Tree] = (), symbols: Sequence[Tree] = ()) -> Tree:
+    """`e` with `dims` and `symbols` in the place of its own, where they are given."""
+    e = e.maybe_downcast()
+    if isinstance(e, ir.AffineDimExpr):
+        return dims[e.position] if dims else ("d", e.position)
+    if isinstance(e, ir.AffineSymbolExpr):
+        return symbols[e.position] if symbols else ("s", e.position)
+    if isinstance(e, ir.AffineConstantExpr):
+        return (e.value,)
+    kind = next(kind for class_, kind in _KINDS if isinstance(e, class_))
+    return (kind, tree(e.lhs, dims, symbols), tree(e.rhs, dims, symbols))
+
+
+def divides(whole: Tree) -> bool:
+    """Whether a quotient or a remainder by what is no constant stands in `whole`."""
+    return any(term[0] in _DIVISIONS for term in _terms(whole))
+
+
+def mixes(whole: Tree) -> bool:
+    """Whether a quotient or a remainder by what is no constant stands in `whole` beside another term, not a sum, of that second operand which
+    has a dim or symbol in common with it."""
+    terms = set(_terms(whole))
+    divisions = [term for term in terms if term[0] in _DIVISIONS]
+    return any(
+        term != division and division[2] in term[1:] and not _leaves(division[1]).isdisjoint(_leaves(term))
+        for division in divisions
+        for term in terms
+    )
+
+
+def _is_constant(part: Tree) -> bool:
+    return len(part) == 1
+
+
+def _terms(whole: Tree) -> Iterator[Tree]:
+    """The products, quotients and remainders in a tree, but for those with a constant."""
+    if len(whole) == 3:
+        if whole[0] != "+" and not any(_is_constant(side) for side in whole[1:]):
+            yield whole
+        for part in whole[1:]:
+            yield from _terms(part)
+
+
+def _leaves(part: Tree) -> set[Tree]:
+    if len(part) == 3:
+        return _leaves(part[1]) | _leaves(part[2])
+    return set() if _is_constant(part) else {part}
