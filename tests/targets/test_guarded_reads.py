@@ -51,3 +51,24 @@ def test_as_eager_in_f64(seed):
     compiled = torch.compile(function, backend="bascule", options={"target": "interpret", "on_error": "raise"})
     want = function(*(value.double() for value in inputs))
     torch.testing.assert_close(compiled(*inputs), want, check_dtype=False, equal_nan=True, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("offset", [-2, 0, 1])
+@pytest.mark.parametrize("sizes", [(7, 6), (6, 7), (19, 5)])
+def test_a_guard_that_keeps_an_index_inside_for_another(sizes, offset, dynamic):
+    """A gradient of a diagonal reads at one index where both are on it: beyond the end of the other index nothing else keeps it inside."""
+
+    def function(x):
+        y = x * x.sum(0)
+        return y.diagonal(offset).tanh(), y.sin()
+
+    options = {"target": "interpret", "on_error": "raise"}
+    compiled = torch.compile(function, backend="bascule", dynamic=dynamic, options=options)
+    x = torch.randn(sizes, generator=torch.Generator().manual_seed(1))
+    gradients = []
+    for called, given in ((function, x.double()), (compiled, x)):
+        given.requires_grad_()
+        first, second = called(given)
+        gradients.append(torch.autograd.grad(first.sum() + second.sum(), given)[0])
+    torch.testing.assert_close(gradients[1], gradients[0], check_dtype=False, rtol=1e-3, atol=1e-3)

@@ -20,7 +20,7 @@ _DIVISIONS = ("mod", "floordiv", "ceildiv")
 
 
 def simplified(e: ir.AffineExpr, dims: int, symbols: int) -> ir.AffineExpr:
-    """What MLIR makes of `e`, or `e` where that may be another number."""
+    """`e` as MLIR simplifies it, or as it is where that may be another number."""
     if mixes(tree(e)):
         return e.maybe_downcast()
     return ir.AffineExpr.simplify_affine_expr(e, dims, symbols).maybe_downcast()

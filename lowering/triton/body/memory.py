@@ -1,7 +1,8 @@
 """Loads, stores and atomics of tiles, under the conditions in force.
 
-A bound (an index below its size) concerns an access only if the address runs along the bound's axis. A guard (the condition of an
-`scf.if`) concerns every access under it. A boolean is a byte in memory.
+A bound (an index below its size) concerns an access only if the address runs along the bound's axis, or a guard does: where a
+loop goes beyond its end a guard may hold that nothing inside meets. A guard (the condition of an `scf.if`) concerns every access
+under it. A boolean is a byte in memory.
 """
 
 from collections.abc import Iterator, Sequence, Set
@@ -58,8 +59,10 @@ class Memory:
     def mask(self, axes: Axes, atoms: Set[int] | None = None) -> list[ir.Value]:
         """The conditions that concern what is over `axes`, and read at `atoms`, if given, as one value; none: an empty list."""
         mask: ir.Value | None = None
+        guarded = {axis for condition in self.conditions if condition.guard for axis in condition.tile.axes}
         for condition in self.conditions:
-            if set(condition.tile.axes) <= set(axes) and condition.concerns(atoms):
+            concerned = condition.concerns(atoms) or not guarded.isdisjoint(condition.tile.axes)
+            if set(condition.tile.axes) <= set(axes) and concerned:
                 term = spread(self.b, condition.tile, axes)
                 mask = term if mask is None else self.b.same("arith.andi", mask, term)
         return [] if mask is None else [mask]

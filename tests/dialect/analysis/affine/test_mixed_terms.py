@@ -1,4 +1,4 @@
-"""What MLIR makes of index maps has the same numbers: of random sums, products, quotients and remainders, alone and applied to one another."""
+"""Random sums, products, quotients and remainders have the same numbers after MLIR simplified them, alone and applied to one another."""
 
 from random import Random
 
@@ -98,7 +98,7 @@ def test_of_maps_applied_to_one_another(seed):
 
 
 def taken(module: ir.Module, dims: list[int], symbols: list[int]) -> int:
-    """What is given to `take` where the loops are at `dims`."""
+    """The number given to `take` where the loops are at `dims`."""
     block = module.body.operations[1].regions[0].blocks[0]
     known = dict(zip(block.arguments, symbols))
     for at in dims:
