@@ -8,6 +8,7 @@ from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes.base import BUFFERS, Pass
 
+from .kernels.dead_code import erase_dead_code
 from .kernels.kernel import ALIGNED, NARROW, WIDE, KernelFunction
 
 
@@ -40,3 +41,4 @@ class ToTriton(Pass):
                     kernel.emit(module.body, wanted if wanted in kernel.variants else WIDE)
             for function in reversed(old):
                 function.erase()
+            erase_dead_code(module)

@@ -9,6 +9,7 @@ from bascule.dialect.ir import context
 from bascule.dialect.ir.functions import functions
 from bascule.dialect.mlir import ir
 
+from ..kernels.dead_code import erase_dead_code
 from ..kernels.kernel import KernelFunction
 from ..kernels.triton_kernel import TritonKernel, triton_kernel
 
@@ -31,6 +32,7 @@ class Lowered:
         for variant in kernel.variants:
             alone = ir.Module.create()
             kernel.emit(alone.body, variant)
+            erase_dead_code(alone)
             kernels.append(triton_kernel(alone))
         grid = kernels[0].grid
         assert grid is not None, "it is launched"
