@@ -83,7 +83,7 @@ class CompilerProcess:
 
     def ask(self, job: Job) -> Any:
         """The answer of a fork. Raises `JobFailed`, and `Unavailable`."""
-        for _ in range(2):  # an idle process ends; then there is a second one
+        for _ in range(2):  # the first may end at this moment
             control = self._control()
             own, given = socket.socketpair()
             with own:
@@ -115,7 +115,9 @@ class CompilerProcess:
 
     def _control(self) -> socket.socket:
         with self.lock:
-            if self.control is None:
+            if (
+                self.control is None or self.process is None or self.process.poll() is not None
+            ):  # it ends when it was idle
                 self._begin()
                 assert self.control is not None
             return self.control
@@ -123,6 +125,9 @@ class CompilerProcess:
     def _begin(self) -> None:
         if not hasattr(os, "fork") or not hasattr(socket, "send_fds") or not sys.executable:
             raise Unavailable("this system has no process that forks")
+        if self.control is not None:
+            self.control.close()
+            self.control = None
         own, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         path = [os.path.abspath(place) for place in sys.path]
         code = CODE.format(path=path, module=__name__)
