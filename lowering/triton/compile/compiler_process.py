@@ -85,7 +85,7 @@ class CompilerProcess:
         """The answer of a fork. Raises `JobFailed`, and `Unavailable`."""
         for _ in range(2):  # the first may end at this moment
             control = self._control()
-            own, given = socket.socketpair()
+            own, given = _connection(socket.SOCK_STREAM)
             with own:
                 try:
                     with given:
@@ -128,13 +128,11 @@ class CompilerProcess:
         if self.control is not None:
             self.control.close()
             self.control = None
-        own, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        path = [os.path.abspath(place) for place in sys.path]
-        code = CODE.format(path=path, module=__name__)
-        command = [sys.executable, "-c", code, str(its.fileno())]
+        code = CODE.format(path=[os.path.abspath(place) for place in sys.path], module=__name__)
+        own, its = _connection(socket.SOCK_SEQPACKET)
         with its:
+            command, environment = [sys.executable, "-c", code, str(its.fileno())], {**os.environ, **ALONE}
             try:
-                environment = {**os.environ, **ALONE}
                 self.process = subprocess.Popen(
                     command, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL, env=environment
                 )
@@ -166,6 +164,14 @@ class CompilerProcess:
 
 COMPILER = CompilerProcess()
 os.register_at_fork(after_in_child=COMPILER.forget)
+
+
+def _connection(kind: int) -> tuple[socket.socket, socket.socket]:
+    """Its two ends. Raises `Unavailable` for a kind that the system lacks, or where no file may be opened."""
+    try:
+        return socket.socketpair(socket.AF_UNIX, kind)
+    except OSError as error:
+        raise Unavailable(f"no process can be asked: {error}") from error
 
 
 def _folder() -> str:

@@ -2,11 +2,13 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from threading import Thread
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -106,19 +108,24 @@ def test_an_idle_process_ends(monkeypatch):
     process.forget()
 
 
-@pytest.mark.parametrize("how", ["ends", "missing", "no fork"])
+@pytest.mark.parametrize("how", ["ends", "missing", "no fork", "no socket"])
 def test_where_no_process_can_be_had(process, kernel, monkeypatch, how):
     """Kernels are compiled in this one, and the user is told once."""
     if how == "no fork":
         monkeypatch.delattr(os, "fork")
+    elif how == "no socket":
+        monkeypatch.setattr(socket, "socketpair", Mock(side_effect=OSError(24, "Too many open files")))
     else:
         monkeypatch.setattr(sys, "executable", "/bin/false" if how == "ends" else "/nowhere/python")
     monkeypatch.setattr(
         compiler_process.CompilerProcess, "run", lambda self, job, run=CompilerProcess.run: run(process, job)
     )
-    reason = {"ends": r"ends at its start \(status 1\)", "missing": "No such file", "no fork": "no process that forks"}[
-        how
-    ]
+    reason = {
+        "ends": r"ends at its start \(status 1\)",
+        "missing": "No such file",
+        "no fork": "no process that forks",
+        "no socket": "Too many open files",
+    }[how]
     process.start()
     with pytest.warns(RuntimeWarning, match=f"{reason}.*compiled in this process") as caught:
         first, second = machine_code(kernel, 90), machine_code(kernel, 90)
