@@ -20,6 +20,8 @@ from importlib import import_module
 from threading import Lock
 from typing import Any, Protocol
 
+from bascule.dialect.interrupts import pass_on, tolerating
+
 IDLE = 120  # seconds without a kernel, after which the process ends
 HEAD = 8  # bytes before an answer: its length
 # NumPy, which MLIR's bindings import, starts as many threads as it is told of: what forks is to have one.
@@ -74,7 +76,7 @@ class CompilerProcess:
 
     def has_loaded(self, part: str) -> bool:
         """Whether a job of `part` would be begun at once."""
-        with self.lock, suppress(OSError):
+        with self.lock, tolerating(OSError):
             while self.control is not None:
                 self.loaded.add(self.control.recv(HEAD * HEAD, socket.MSG_DONTWAIT).decode())
                 if "" in self.loaded:
@@ -93,7 +95,8 @@ class CompilerProcess:
                     own.sendall(pickle.dumps((job, _folder(), dict(os.environ))))
                     own.shutdown(socket.SHUT_WR)
                     begun = own.recv(len(BEGUN))
-                except OSError:  # it is gone, or another thread knows
+                except OSError as error:  # it is gone, or another thread knows
+                    pass_on(error)
                     begun = b""
                 if begun:
                     return _read(own)
@@ -176,10 +179,9 @@ def _connection(kind: int) -> tuple[socket.socket, socket.socket]:
 
 def _folder() -> str:
     """That is current, for relative places in the environment."""
-    try:
+    with tolerating(OSError):  # it is gone
         return os.getcwd()
-    except OSError:  # it is gone
-        return os.sep
+    return os.sep
 
 
 def _read(connection: socket.socket) -> Any:
@@ -223,7 +225,7 @@ def main() -> None:
         load(part.decode())
         if os.fork() == 0:
             control.close()
-            with suppress(OSError):  # who asks is gone
+            with tolerating(OSError):  # who asks is gone
                 _answer(socket.socket(fileno=given[0]))
             os._exit(0)
         os.close(given[0])
@@ -237,11 +239,12 @@ def _answer(connection: socket.socket) -> None:
     connection.sendall(BEGUN)
     os.environ.clear()
     os.environ.update(environment)
-    with suppress(OSError):
+    with tolerating(OSError):
         os.chdir(folder)
     try:
         answer: Any = job.answer()
     except Exception as error:
+        pass_on(error)
         answer = _Failed(f"{type(error).__name__}: {error}")
     content = pickle.dumps(answer)
     connection.sendall(len(content).to_bytes(HEAD, "little") + content)

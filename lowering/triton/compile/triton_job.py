@@ -5,12 +5,14 @@ Imports Triton and edits of PTX alone, so that a process which does nothing else
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from types import SimpleNamespace
 from typing import Any, ClassVar
+
+from bascule.dialect.interrupts import pass_on, tolerating
 
 from .ptx_edits import reassemble
 
@@ -20,7 +22,7 @@ LAUNCH = ("name", "shared", "num_warps", "global_scratch_size", "profile_scratch
 def load() -> None:
     """Loads Triton, takes the hash of it that its cache wants, and makes LLVM's tables. What fails here fails again with a kernel."""
     empty = "module { tt.func public @empty() { tt.return } }"
-    with suppress(Exception):
+    with tolerating(Exception):
         Job("empty", empty, 80, {"num_warps": 4, "num_stages": 2}).run()
 
 
@@ -59,7 +61,8 @@ class Job:
             path.write_text(self.ttir)
             try:
                 compiled = triton.compile(str(path), target=target, options=self.options)
-            except OSError:  # its cache cannot be written
+            except OSError as error:  # its cache cannot be written
+                pass_on(error)
                 with _private_cache():
                     compiled = triton.compile(str(path), target=target, options=self.options)
         reassemble(compiled, target, self.options, self.resident, self.cluster)

@@ -74,7 +74,7 @@ def test_machine_code(name, kernels):
     assert len(re.findall(added, loads)) == 1 and not re.search(added, second)
     assert code.metadata.num_warps == 12
     assert " 0 bytes spill stores" in ptxas.log(code.asm["ptx"], 90)
-    made = compilation._machine_code(kernel, 90)
+    made = compilation.machine_code(kernel, 90)
     (x,) = [each for each in made.maps if each["sizes"] == [SUMMED, ROWS]]
     assert (
         x["box"] == [64, 64] and made.shared <= 227 << 10
