@@ -8,15 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from ...mlir import ir
 
-Tree = tuple  # ("+", lhs, rhs) and its like; a leaf is (what it is,)
-_KINDS = (
-    (ir.AffineAddExpr, "+"),
-    (ir.AffineMulExpr, "*"),
-    (ir.AffineModExpr, "mod"),
-    (ir.AffineFloorDivExpr, "floordiv"),
-    (ir.AffineCeilDivExpr, "ceildiv"),
-)
-_DIVISIONS = ("mod", "floordiv", "ceildiv")
+Tree = tuple  # (class, lhs, rhs); a leaf is of one or two parts, a constant of one
+_DIVISIONS = (ir.AffineModExpr, ir.AffineFloorDivExpr, ir.AffineCeilDivExpr)
 
 
 def simplified(e: ir.AffineExpr, dims: int, symbols: int) -> ir.AffineExpr:
@@ -35,8 +28,7 @@ def tree(e: ir.AffineExpr, dims: Sequence[Tree] = (), symbols: Sequence[Tree] = 
         return symbols[e.position] if symbols else ("s", e.position)
     if isinstance(e, ir.AffineConstantExpr):
         return (e.value,)
-    kind = next(kind for class_, kind in _KINDS if isinstance(e, class_))
-    return (kind, tree(e.lhs, dims, symbols), tree(e.rhs, dims, symbols))
+    return (type(e), tree(e.lhs, dims, symbols), tree(e.rhs, dims, symbols))
 
 
 def divides(whole: Tree) -> bool:
@@ -63,7 +55,7 @@ def _is_constant(part: Tree) -> bool:
 def _terms(whole: Tree) -> Iterator[Tree]:
     """The products, quotients and remainders in a tree, but for those with a constant."""
     if len(whole) == 3:
-        if whole[0] != "+" and not any(_is_constant(side) for side in whole[1:]):
+        if whole[0] is not ir.AffineAddExpr and not any(_is_constant(side) for side in whole[1:]):
             yield whole
         for part in whole[1:]:
             yield from _terms(part)
