@@ -6,12 +6,12 @@ saves, and what it costs on a tile, are in the times. A kernel is chosen where i
 """
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
+from bascule.lowering.threads import processors
 from bascule.lowering.triton.compile.kernel_cache import key_of
 from bascule.runtime.kernels.benchmarking import HOPELESS
 
@@ -145,7 +145,7 @@ class _Tuning:
                 case.found = taken
             else:
                 missing.append(case)
-        together = max(1, 2 * len(os.sched_getaffinity(0)) // MOST)
+        together = max(1, 2 * processors() // MOST)
         for number in range(0, len(missing), together):
             if self.session.is_over:
                 for case in missing[number:]:

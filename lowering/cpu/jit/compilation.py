@@ -1,6 +1,5 @@
 """All kernels of a program to machine code, on several threads at once."""
 
-import os
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
 
 from ...refusals import Refuse, reraise
-from ...threads import start_or_do
+from ...threads import processors, start_or_do
 from ..values.target import Target, host
 from .machine_code import MachineCode
 from .modules import lower_kernels
@@ -126,7 +125,7 @@ def _sizes(module: ir.Module) -> dict[str, int]:
 
 def _parts(operations: int) -> int:
     """How many modules are compiled at once."""
-    return max(1, min(len(os.sched_getaffinity(0)), MOST_PARTS, operations // LEAST_OPERATIONS))
+    return max(1, min(processors(), MOST_PARTS, operations // LEAST_OPERATIONS))
 
 
 def _balanced(sizes: dict[str, int], parts: int) -> list[list[str]]:
