@@ -16,7 +16,7 @@ from ..reporting.compile_record import Record
 from ..reporting.progress import shown
 from .base import Compiled
 from .kernel_fallback import Refusals
-from .kernel_images import LATER, cubin_images, images_of, start_compiling
+from .kernel_images import LATER, compiled_images, compiling_for, cubin_images
 from .lower_to_triton import lower, with_references
 
 
@@ -49,7 +49,7 @@ class Cuda:
 
         refusals = Refusals(module, record)
         likely = ALIGNED if record.aligned else NARROW
-        started = start_compiling(self.index, cached=record.options.cache)
+        started = compiling_for(self.index, cached=record.options.cache)
         record.kernels_done = started.done
         later: dict[str, dict[str, Any]] = {}
 
@@ -69,7 +69,7 @@ class Cuda:
 
         def wait() -> Planner:
             with shown(record), record.stage("triton"):
-                images = images_of(started, refuse)
+                images = compiled_images(started, refuse)
             record.kernels_done = None
             with record.stage("load kernels"):
                 refused = {f"{name}{variant}" for name in refusals.found for variant in (WIDE, NARROW, ALIGNED)}
@@ -86,9 +86,8 @@ class Cuda:
         lowered = lower(module, record)
         with record.stage("triton"):
             kernels = [fields_of(kernel) for kernel in lowered.kernels.values()]
-            return blobs_of(cubin_images(self.index, kernels, cached=record.options.cache)), self._plans(
-                lowered, record
-            )
+            blobs = blobs_of(cubin_images(self.index, kernels, cached=record.options.cache))
+        return blobs, self._plans(lowered, record)
 
     def _plans(self, lowered: Any, record: Record) -> Plans:
         return Plans(f"cuda:{self.index}", lowered.launches, record.name)

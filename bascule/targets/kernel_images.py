@@ -46,12 +46,12 @@ def cubin_images(
     raised, as in `compile_kernels`; `cached`: whether the disk cache is used."""
     from bascule.lowering.triton.kernels.triton_kernel import TritonKernel
 
-    started = start_compiling(device, cached=cached)
+    started = compiling_for(device, cached=cached)
     started.add([TritonKernel(**kernel) for kernel in kernels])
-    return images_of(started, refuse)
+    return compiled_images(started, refuse)
 
 
-def start_compiling(device: int, *, cached: bool = True) -> "Compiling":
+def compiling_for(device: int, *, cached: bool = True) -> "Compiling":
     """To be given kernels for the GPU of number `device`, at which other threads work."""
     from bascule.lowering.triton.compile.parallel import Compiling
     from bascule.runtime.kernels.cuda_driver import capability
@@ -59,7 +59,7 @@ def start_compiling(device: int, *, cached: bool = True) -> "Compiling":
     return Compiling(capability(device), kernel_cache(cached))
 
 
-def images_of(started: "Compiling", refuse: "Refuse | None" = None) -> "dict[str, CubinImage]":
+def compiled_images(started: "Compiling", refuse: "Refuse | None" = None) -> "dict[str, CubinImage]":
     """Waits for them."""
     from bascule.lowering.refusals import reraise
 

@@ -113,10 +113,8 @@ class Program:
             raise ValueError(
                 f"the arguments have the structure {_call_of(spec)}, the program takes {_call_of(self._in_spec)}"
             )
-        with (
-            torch.no_grad(),
-            DisableAutocast(),
-        ):  # casts are in the program: what its operators return, its kernels read
+        # Casts are in the program: what its operators return, its kernels read.
+        with torch.no_grad(), DisableAutocast():
             given, symbols = self._checked(leaves)
             outputs = self._call(
                 [self.weights[i["weight"]] if "weight" in i else given[i["user"]] for i in self._inputs]

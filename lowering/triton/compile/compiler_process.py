@@ -28,6 +28,7 @@ HEAD = 8  # bytes before an answer: its length
 ALONE = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 BEGUN = b"b"  # a fork is at work
 PARTS = ("triton_job", "lowering_job")  # files of this folder that it loads
+LONGEST = max(map(len, PARTS))
 # The path of who starts it, whatever that was changed to.
 CODE = "import sys; sys.path[:] = {path!r}; from {module} import main; main()"
 
@@ -78,7 +79,7 @@ class CompilerProcess:
         """Whether a job of `part` would be begun at once."""
         with self.lock, tolerating(OSError):
             while self.control is not None:
-                self.loaded.add(self.control.recv(HEAD * HEAD, socket.MSG_DONTWAIT).decode())
+                self.loaded.add(self.control.recv(LONGEST, socket.MSG_DONTWAIT).decode())
                 if "" in self.loaded:
                     break
         return part in self.loaded
@@ -118,9 +119,8 @@ class CompilerProcess:
 
     def _control(self) -> socket.socket:
         with self.lock:
-            if (
-                self.control is None or self.process is None or self.process.poll() is not None
-            ):  # it ends when it was idle
+            ended = self.process is None or self.process.poll() is not None  # it ends when it was idle
+            if self.control is None or ended:
                 self._begin()
                 assert self.control is not None
             return self.control
@@ -219,7 +219,7 @@ def main() -> None:
                 return
             load(waiting[0])
             continue
-        part, given, _, _ = socket.recv_fds(control, max(map(len, PARTS)), 1)
+        part, given, _, _ = socket.recv_fds(control, LONGEST, 1)
         if not part:  # nobody can ask any more
             return
         load(part.decode())
@@ -243,7 +243,7 @@ def _answer(connection: socket.socket) -> None:
         os.chdir(folder)
     try:
         answer: Any = job.answer()
-    except Exception as error:
+    except Exception as error:  # raised, or done otherwise, by who asks
         pass_on(error)
         answer = _Failed(f"{type(error).__name__}: {error}")
     content = pickle.dumps(answer)

@@ -16,7 +16,7 @@ from bascule.dialect.interrupts import pass_on, tolerating
 
 from .ptx_edits import reassemble
 
-LAUNCH = ("name", "shared", "num_warps", "global_scratch_size", "profile_scratch_size", "tensordesc_meta")
+METADATA = ("name", "shared", "num_warps", "global_scratch_size", "profile_scratch_size", "tensordesc_meta")
 
 
 def load() -> None:
@@ -28,7 +28,7 @@ def load() -> None:
 
 @dataclass(frozen=True)
 class Compiled:
-    """The parts of Triton's compiled kernel that are taken from another process: of `metadata` those named in `LAUNCH`."""
+    """The parts of Triton's compiled kernel that are taken from another process: of `metadata` those named in `METADATA`."""
 
     asm: dict[str, Any] = field(repr=False)
     metadata: SimpleNamespace
@@ -71,7 +71,7 @@ class Job:
     def answer(self) -> Compiled:
         """`run`, as much of it as `machine_code` needs."""
         compiled = self.run()
-        metadata = {name: getattr(compiled.metadata, name) for name in LAUNCH if hasattr(compiled.metadata, name)}
+        metadata = {name: getattr(compiled.metadata, name) for name in METADATA if hasattr(compiled.metadata, name)}
         return Compiled({kind: compiled.asm[kind] for kind in ("ttgir", "cubin")}, SimpleNamespace(**metadata))
 
 
