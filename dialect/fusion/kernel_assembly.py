@@ -4,20 +4,18 @@ from collections.abc import Callable, Sequence
 
 from ..analysis.affine.indexing import Indexing
 from ..analysis.bodies.body_tree import sizes_of
-from ..analysis.bodies.costs import DIVISIONS, TRANSCENDENTAL
+from ..analysis.bodies.costs import DIVISIONS
 from ..ir import builders
 from ..ir.attributes import i64
 from ..ir.definition import build
 from ..ir.loop_ops import ComputeOp, ForeachOp, KernelOp, ScanOp, YieldOp
 from ..ir.regions import end_of
-from ..ir.shapes import constant, size_map, tensor_type
-from ..ir.types import CAST, byte_width, rounds_for_store
+from ..ir.shapes import size_map, tensor_type
+from ..ir.types import CAST, rounds_for_store
 from ..mlir import arith, ir
 from .group_records import Group
 from .inlining import Inliner
 from .members import Member
-
-TILE = 1 << 16  # bytes of a row that is kept near the processor
 
 INNER_LOOPS = ("bascule.reduce", "bascule.foreach", "bascule.compute")
 # Ops that `_hoist` leaves: effects, and what must not run where the loop has no iteration.
@@ -138,16 +136,7 @@ class _Writer:
 
     def _keeps(self, member: Member) -> bool:
         """Whether the member is worth a tile: costly, read by two loops at least, and a row of it is small."""
-        if self.group.columns or not self.group.reduces or member.lays:
-            return False
-        element = member.result.type.element_type
-        size = 4 if isinstance(element, ir.F16Type | ir.BF16Type) else byte_width(element)
-        for d in member.inner_dims:
-            known = constant(member.sizes[d])
-            if known is None:
-                return False
-            size *= known
-        if size > TILE or member.body.cost < TRANSCENDENTAL:
+        if self.group.columns or not self.group.reduces or member.lays or not member.is_worth_a_row:
             return False
         loops = sum(1 for m in self.group.members if member.result in m.operands)
         return loops + (member.result in self.destinations) >= 2

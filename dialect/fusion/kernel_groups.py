@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from ..analysis.bodies.body_summary import Access
 from ..analysis.bodies.costs import magnitude, tensor_bytes
 from ..errors import UserError
 from ..ir.attribute_names import TOGETHER, TOGETHER_DIMS
@@ -14,6 +15,7 @@ from ..steering.hooks import Fusion
 from .cycle_check import Dependencies
 from .group_records import Fit, Group, WrittenOps, chunks_of_rows, not_fused
 from .members import NO_DIM, Digits, Member, Pattern, pairs
+from .own_work import BYTE
 
 FEW_ROWS = value("cuda", "idle_rows")  # fewer rows than this leave processors idle ...
 LONG_ROW = value("cuda", "idle_row")  # ... if each has more elements than this
@@ -312,6 +314,8 @@ class Grouping:
         splits = narrows or len(member.long_dims) > len(row_dims) or member.reduces or group.reduces
         if splits and points < FEW_ROWS and each > LONG_ROW:
             return f"rows to run in parallel: {points}, of {each} elements"
+        if any(self._computes_again(member, read, group, kept) for read, _ in member.patterns):
+            return "to compute its elements again costs more than to read them"
         longer = len(member.long_dims) > len(row_dims)
         units = points // LANES if group.columns else 2 * points
         if group.reduces and not group.columns and any(tensor_bytes(source) >= LONG_ROW * points for source in both):
@@ -328,6 +332,30 @@ class Grouping:
         if not member.reduces and group.columns and len(member.long_dims) > len(row_dims) and each > LONG_COLUMN:
             return f"columns of {each} elements do not stay in a cache"
         return None
+
+    def _computes_again(self, member: Member, read: Access, group: Group, kept: list[int]) -> bool:
+        """Whether a read asks for elements of a loop of the group so often that to compute each anew takes longer than to write and read them.
+        Values of a row, and rows that are kept, are computed once."""
+        source = self._in_loop(read.buffer, group, kept)
+        if source is None or source.reduces or ((group.reduces or member.reduces) and source.is_worth_a_row):
+            return False
+        todo, together = [source], {source.result: source.body.cost}
+        while todo:
+            for operand in todo.pop().operands:
+                inner = self._in_loop(operand, group, kept)
+                if inner is not None and not inner.reduces and operand not in together:
+                    together[operand] = inner.body.cost
+                    todo.append(inner)
+        times = member.body.points * read.times / max(1, source.body.points)
+        again = (times - 1) * source.body.points * sum(together.values())
+        return again > BYTE * tensor_bytes(source.result) * (1 + times)
+
+    def _in_loop(self, value: ir.Value, group: Group, kept: list[int]) -> Member | None:
+        """The member of the group whose result `value` is, if a point of the rows that it keeps has several elements of it."""
+        source = self.members.get(value)
+        if source is None or self.of[value] != group.number:
+            return None
+        return source if set(source.long_dims) - {source.row_dims[r] for r in kept} else None
 
 
 def _steered(member: Member, group: Group, cost: int, refusal: str | None) -> str | None:

@@ -9,14 +9,16 @@ from ..analysis.affine.indexing import Indexing, digits_of
 from ..analysis.affine.linear_forms import linear
 from ..analysis.bodies.body_summary import Access, Body
 from ..analysis.bodies.body_tree import sizes_of
-from ..analysis.bodies.costs import tensor_bytes
+from ..analysis.bodies.costs import TRANSCENDENTAL, tensor_bytes
 from ..ir.attribute_names import TUNED_PRODUCT
 from ..ir.memory_ops import WHOLE, StoreOp
 from ..ir.shapes import constant, expr
+from ..ir.types import byte_width
 from ..mlir import ir
 from .chunk_sizes import Chunks
 
 NO_DIM = -1
+TILE = 1 << 16  # bytes of a row that is kept near the processor
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,18 @@ class Member:
     @property
     def reduces(self) -> bool:
         return bool(self.body.loops)
+
+    @property
+    def is_worth_a_row(self) -> bool:
+        """Whether a row of its elements is kept where several loops read it: they are costly, and it is small."""
+        element = self.result.type.element_type
+        size = 4 if isinstance(element, ir.F16Type | ir.BF16Type) else byte_width(element)
+        for d in self.inner_dims:
+            known = constant(self.sizes[d])
+            if known is None:
+                return False
+            size *= known
+        return size <= TILE and self.body.cost >= TRANSCENDENTAL
 
     @property
     def is_measured(self) -> bool:

@@ -8,6 +8,8 @@ from ..analysis.bodies.body_tree import ACCESSES, Block
 from ..analysis.bodies.costs import magnitude, op_cost
 from ..mlir import ir
 
+BYTE = 1.0  # work that takes as long as moving a byte to or from memory
+
 
 def own_work(body: Body, read: Callable[[ir.Value], float]) -> float:
     """In additions, for one of the points of `body`, which has no loops inside.

@@ -14,7 +14,7 @@ from ...analysis.products.windows import Window, overlap, window_of
 from ...fusion.attention_parts import addends_read, is_contraction
 from ...fusion.inlining import Inliner
 from ...fusion.members import Member
-from ...fusion.own_work import own_work
+from ...fusion.own_work import BYTE, own_work
 from ...ir.attribute_names import INLINED, TUNED_PRODUCT
 from ...ir.functions import STORED, graph_functions
 from ...ir.types import byte_width
@@ -31,11 +31,13 @@ SUMMED = (
     24  # work of an element, at most, that a GPU repeats in sums of columns: it hides behind their reads of two tensors
 )
 BESIDE = 0.1  # of what is counted: small tensors and ragged ends beside it
-BYTE = 1.0  # work that takes as long as moving a byte to or from memory
 # Work that takes a GPU as long as moving a byte, where windows that overlap repeat it. Of bf16, 3 x 3 after a batch norm and relu
 # is faster with it, 5 x 5, or 3 x 3 after silu, stored: on an H200, 2026-11-29 (benchmarks/window_prologues.py).
 WINDOWED = 7.0
 SMALL = 1 << 18  # bytes of a tensor, at most, that stays in a cache: reading it again is free
+# Work of all elements of a function of indices, as often as they are read, for which no other kernel is worth it. A CPU does short rows
+# element by element: a rotary embedding of 3 x 4 x 16 x 8 takes 0.03 ms with its tables in memory, 0.12 without (AVX-512, 2026-11-29).
+LITTLE = {"cpu": 1 << 13}
 
 
 @dataclass(frozen=True)
@@ -274,7 +276,9 @@ class _Graph(GraphWalk):
         if not reads:
             if self.options.target != "cpu" and body.cost <= CHEAP and not body.loops:
                 return True  # a multiprocessor computes it in the time in which it would read a byte
-            return body.cost * times <= CHEAP * max(1, len(consumers)) or body.points * times * body.cost < SMALL
+            work = body.cost * times
+            little = LITTLE.get(self.options.target, SMALL)
+            return work <= CHEAP * max(1, len(consumers)) or body.points * work < little
         if len(consumers) == 1 and times <= 1 + BESIDE:
             return True
         if body.loops or (self.options.target == "cpu" and gathers(body)):
