@@ -43,11 +43,11 @@ class FormKernels(Pass):
       it over the rows that it reduced (softmax, layer_norm and their backwards are one kernel each);
     - computes that read the same tensor over one domain join without depending on each other (two sums of the same columns);
     - a scatter that lays pieces beside each other (`bascule.whole`, each element once, at no index from data) joins what makes the pieces.
-    Values that only the kernel's own members read never reach memory: they are recomputed where they are read, or, if costly and a
-    row of them is small, kept as a row (`bascule.compute` in the kernel). Where neither is cheaper than memory, as of a table of cosines that
-    all heads read, they stay apart. With all that is recomputed no kernel of several members has more than `max-ops` ops. Equal kernels share one function. Why a producer is not in the
-    kernel of its consumer is a remark of the call. Up to `max-parts` small kernels of which nothing in the graph
-    reads the results (an optimizer's step) become one launch, a kernel without ranges and a foreach for each.
+    Values that only the kernel's own members read never reach memory: they are recomputed where they are read, or, if costly and a row of
+    them is small, kept as a row (`bascule.compute` in the kernel). Where neither is cheaper than memory, as of a table of cosines that all
+    heads read, they stay apart. With all that is recomputed no kernel of several members has more than `max-ops` ops. Equal kernels share one
+    function. Why a producer is not in the kernel of its consumer is a remark of the call. Up to `max-parts` small kernels of which nothing in
+    the graph reads the results (an optimizer's step) become one launch, a kernel without ranges and a foreach for each.
     Partial sums of columns that `split-reductions` made run beside the rows that read the same tensors, `min-shared` bytes or more of
     them: that kernel's domain is chunks of rows. What is costly is not computed twice for that; a GPU computes an element once for a pointwise
     row and its columns, which sum what is stored. On `target` cuda a loop over many elements does not join a kernel of so few points that of
