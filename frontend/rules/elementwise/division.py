@@ -5,6 +5,7 @@ raise nor trap: there the quotient is 0 and the remainder the dividend.
 """
 
 import math
+from functools import partial
 
 import torch
 from bascule.dialect.ir.types import STORED
@@ -142,6 +143,7 @@ def power_beyond(x: Scalar, exponent: float) -> Scalar:
     return select(result.eq(0.0) | result.isinf(), result, more)
 
 
+PRODUCTS = 8  # the largest whole exponent of floats that products take: their roundings are 3.5 units in the last place, at most
 SPECIAL_EXPONENTS = {
     0.5: lambda x: x.sqrt(),
     -0.5: lambda x: 1.0 / x.sqrt(),
@@ -149,7 +151,7 @@ SPECIAL_EXPONENTS = {
     -2.0: lambda x: 1.0 / (x * x),
     1.0: lambda x: x,
     2.0: lambda x: x * x,
-    3.0: lambda x: x * x * x,
+    **{float(n): partial(whole_power, exponent=n) for n in range(3, PRODUCTS + 1)},
 }
 
 

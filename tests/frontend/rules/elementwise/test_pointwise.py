@@ -163,6 +163,16 @@ def test_powers_of_floats(exponent):
     check(lambda x: aten.pow.Tensor_Scalar(x, exponent), specials(torch.float32))
 
 
+@pytest.mark.parametrize("exponent", [4, 5.0, 6, 7, 8.0, 9])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_whole_powers_of_floats(exponent, dtype):
+    """Products, up to 8, are off by half a unit for each: no more than 4 units from the exact power."""
+    x = torch.cat([specials(dtype), (torch.randn(500, dtype=torch.float64) * 3).to(dtype)])
+    (got,) = run(lambda x: aten.pow.Tensor_Scalar(x, exponent), x)
+    exact = torch.pow(x.double(), exponent)
+    assert not differences("power", got, torch.pow(x, exponent), exact, ulps=4)
+
+
 @pytest.mark.parametrize("exponent", [1.7, 0.7, -0.3, 1 / 3, -7.1, 20.3, 3.0000000000001, 2.5, -1e-9])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_powers_of_exponents_that_the_dtype_has_not(exponent, dtype):
