@@ -36,7 +36,8 @@ def parse(text: str) -> ir.Module:
 
 def ranges(sizes: str) -> str:
     """The attribute of a loop's sizes, "5, s0" for example."""
-    return f"ranges = affine_map<(){'[s0]' if 's0' in sizes else ''} -> ({sizes})>"
+    symbols = ", ".join(name for name in ("s0", "s1", "s2") if name in sizes)
+    return f"ranges = affine_map<(){f'[{symbols}]' if symbols else ''} -> ({sizes})>"
 
 
 def _region(at: str, body: str) -> str:

@@ -2,8 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
+from ...analysis.affine.affine_forms import Atoms, from_expr, multiply
+from ...analysis.affine.linear_forms import linear
 from ...analysis.bodies.body_summary import Body
-from ...analysis.bodies.body_tree import Block, Dependence, Node
+from ...analysis.bodies.body_tree import READS, Block, Dependence, Node
+from ...ir.shapes import expr, layout_of
+from ...mlir import ir
 
 Groups = tuple[tuple[int, ...], ...]  # ranges of a loop, neighbours that are walked as one together
 
@@ -31,13 +35,46 @@ def together(body: Body, block: Block, outer: int, inner: int) -> bool:
     """Whether the indices `outer` and `inner` of a loop, neighbours, can be walked as one index outer * size + inner: every address,
     and position of a random number, depends on them as on that."""
     size = body.extents[inner]
-    if size is None or outer in body.opaque or inner in body.opaque:
+    if outer in body.opaque or inner in body.opaque:
         return False
+    if size is None:
+        return _together_by_symbols(body, block, outer, inner)
     for place in places(block):
         a, b = place.get(outer, 0), place.get(inner, 0)
         if a is None or b is None or a != b * size:
             return False
     return True
+
+
+def _together_by_symbols(body: Body, block: Block, outer: int, inner: int) -> bool:
+    """The same where the size of `inner` is not known: of accesses at the loops' indices themselves, by the symbols in their steps."""
+    atoms = Atoms()
+    size = from_expr(body.sizes[inner], atoms)
+    for node in block.walk():
+        place = node.address if node.position is None else node.position
+        if place is None or place.keys().isdisjoint((outer, inner)):
+            continue
+        steps = None if node.address is None else _symbolic_steps(body, node, (outer, inner))
+        if steps is None:
+            return False
+        a, b = (from_expr(step, atoms) for step in steps)
+        if a != multiply(b, size):
+            return False
+    return True
+
+
+def _symbolic_steps(body: Body, access: Node, of: tuple[int, int]) -> list[ir.AffineExpr] | None:
+    """By which the offset of an access grows with each of two indices of a loop, symbols among them; None where others are computed of these."""
+    source, *indices = access.operands if access.name in READS else access.operands[1:]
+    form, steps = linear(layout_of(body.types[source]).results[0]), [expr(0), expr(0)]
+    for dim, index in enumerate(indices):
+        if index in of:
+            if dim in form.opaque:
+                return None
+            steps[of.index(index)] = expr(steps[of.index(index)] + form.steps.get(dim, 0))
+        elif not body.dependence.get(index, {}).keys().isdisjoint(of):
+            return None
+    return steps
 
 
 def group_ranges(body: Body, block: Block) -> Groups:

@@ -5,6 +5,7 @@ raise nor trap: there the quotient is 0 and the remainder the dividend.
 """
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -144,7 +145,7 @@ def power_beyond(x: Scalar, exponent: float) -> Scalar:
 
 
 PRODUCTS = 8  # the largest whole exponent of floats that products take: their roundings are 3.5 units in the last place, at most
-SPECIAL_EXPONENTS = {
+SPECIAL_EXPONENTS: dict[float, Callable[[Scalar], Scalar]] = {
     0.5: lambda x: x.sqrt(),
     -0.5: lambda x: 1.0 / x.sqrt(),
     -1.0: lambda x: 1.0 / x,

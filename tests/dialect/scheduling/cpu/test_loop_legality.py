@@ -8,7 +8,6 @@ from bascule.dialect.scheduling.cpu.loop_legality import (
     moving_reads,
     reads_along,
     slice_of,
-    together,
 )
 
 from tests.dialect.small_kernels import body_of, copied, kernel, load, mlir, row_sums, store
@@ -30,12 +29,23 @@ def test_ranges_that_are_walked_as_one(rows, columns, transposed, groups):
     assert group_ranges(body, body.block) == groups
 
 
-def test_dynamic_ranges_inside_are_not_walked_as_one():
-    x = "memref<7x?xf32, affine_map<(d0, d1)[s0] -> (d0 * s0 + d1)>>"
-    copy = load("%a", "%x", "%i, %j", x), store("%a", "%y", "%i, %j", x)
-    body = body_of(kernel(f"%s0: index, %x: {x}, %y: {x}", "%i, %j", "7, s0", *copy))
-    i, j = body.block.arguments
-    assert not together(body, body.block, i, j)
+@pytest.mark.parametrize(
+    "steps, places, groups",
+    [
+        (("s0 * s1", "s1"), "%i, %j, %k", ((0, 1, 2),)),  # row by row, without gaps
+        (("s1 * s0", "s1"), "%i, %j, %k", ((0, 1, 2),)),
+        (("s0 * s1 + 8", "s1"), "%i, %j, %k", ((0,), (1, 2))),
+        (("s0 * s2", "s2"), "%i, %j, %k", ((0, 1), (2,))),  # rows that are longer than what is read of them
+        (("s1", "s0 * s1"), "%i, %j, %k", ((0,), (1,), (2,))),
+        (("s0 * s1", "s1"), "%i, %j, %p", ((0, 1), (2,))),  # an index that is computed of the loop's
+    ],
+)
+def test_dynamic_ranges_are_walked_as_one_by_their_symbols(steps, places, groups):
+    x = f"memref<7x?x?xf32, affine_map<(d0, d1, d2)[s0, s1, s2] -> (d0 * ({steps[0]}) + d1 * ({steps[1]}) + d2)>>"
+    at = "%p = affine.apply affine_map<(d0) -> (d0 + 1)>(%k)" if "%p" in places else ""
+    copy = at, load("%a", "%x", places, x), store("%a", "%y", "%i, %j, %k", x)
+    body = body_of(kernel(f"%s0: index, %s1: index, %s2: index, %x: {x}, %y: {x}", "%i, %j, %k", "7, s0, s1", *copy))
+    assert group_ranges(body, body.block) == groups
     assert length(body, body.block, (0,)) == 7
     assert length(body, body.block, (0, 1)) is None
 
