@@ -12,6 +12,8 @@ from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload, Op
 from .graph_ends import inputs_of
 from .trace_context import fake_mode_of, inside
 
+STORED_CAST = "stored_cast"  # in the metadata of a cast: it takes what it widens as it would be in memory
+
 # Of a node: what it calls, and with what.
 Call = tuple[Any, Any, Any]
 

@@ -17,6 +17,7 @@ from bascule.dialect.ir.attributes import i64
 from bascule.dialect.ir.functions import EFFECTS, SHAPES
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.ir.shapes import size_map
+from bascule.dialect.ir.types import STORED
 from bascule.dialect.mlir import fx_importer, ir
 from torch.fx import Node
 
@@ -26,6 +27,7 @@ from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload
 from ..conversion.torch_stage import COMPLEX, DECOMPOSED, EXPR, INSIDE, LAYOUTS
 from ..fx.fused_products import FUSED_PRODUCT
 from ..fx.node_calls import STORAGE_OFFSETS, is_object
+from ..fx.node_values import STORED_CAST
 from ..fx.operator_effects import is_seen_outside
 from ..fx.storage_places import inside, offset_in
 from .auto_functionalized import Structure, import_functionalized
@@ -138,6 +140,8 @@ class NodeImporter(base.GraphNodeImporter):
             op.attributes[EFFECTS] = ir.UnitAttr.get()
         if callee.text in _CASTS and str(node.meta.get("original_aten", target)) not in _CASTS:
             op.attributes[DECOMPOSED] = ir.UnitAttr.get()
+        if callee.text in _CASTS and node.meta.get(STORED_CAST):
+            op.attributes[STORED] = ir.UnitAttr.get()
         if own_places:
             op.attributes[INSIDE] = ir.UnitAttr.get()
         if node.meta.get(FUSED_PRODUCT) and target is node.target:

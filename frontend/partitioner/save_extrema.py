@@ -1,7 +1,8 @@
 """Operands of extrema: the forward saves the tensor in which the backward looks for the extreme, so that it is not computed again.
 
 The gradient of `x.amax(1)` goes to the elements that equal the result, divided by their number. If the partitioner has `x` computed again from
-what was saved, rounded once more or contracted otherwise than where the result was found, no element may equal it: 0 / 0.
+what was saved, rounded once more or contracted otherwise than where the result was found, no element may equal it: 0 / 0. For the same reason a
+cast between the two takes what is saved, rounded to 16 bits, in the forward too.
 """
 
 from operator import getitem
@@ -10,6 +11,7 @@ import torch
 from torch.fx import Graph, Node
 from torch.utils.checkpoint import CheckpointPolicy
 
+from ..fx.node_values import STORED_CAST
 from ..fx.storages import is_view
 
 aten = torch.ops.aten
@@ -33,6 +35,7 @@ def save_extremes(graph: Graph) -> int:
             if reduced.target in EXTREMES and _origin(reduced.args[0]) is _origin(one):
                 _keep(_origin(one))
                 _keep(extreme)
+                _mark_casts(reduced.args[0])
                 found += 1
     return found
 
@@ -42,6 +45,13 @@ def _origin(node: Node) -> Node:
     while is_view(node) or node.target in THROUGH:
         node = node.args[0]
     return node
+
+
+def _mark_casts(node: Node) -> None:
+    """Marks the casts between `node` and its origin: what they widen is rounded before."""
+    while is_view(node) or node.target in THROUGH:
+        node.meta[STORED_CAST] = True
+        node = node.args[0]
 
 
 def _keep(node: Node) -> None:

@@ -1,5 +1,5 @@
 """Conversions. The user's own are marked: arithmetic on 16 bits may take what they round before it is, another conversion may not. One to
-integers jumps, and takes what is rounded."""
+integers jumps, and takes what is rounded; so does one that is marked to."""
 
 from bascule.dialect.ir.types import CAST, STORED
 from bascule.dialect.mlir import ir
@@ -14,6 +14,8 @@ def convert(c: Conversion, x: Operand) -> ir.Value:
     """`x`, broadcast to the result's sizes, in its dtype. A cast in another operator's decomposition rounds as that operator does."""
     dtype, rounding = dtype_of_result(c), c.asked.eager_rounding
     mark = None if DECOMPOSED in c.op.attributes else CAST if dtype.is_floating_point else STORED
+    if STORED in c.op.attributes:
+        mark = STORED
     if not isinstance(x, ir.Value):
         return c.compute(lambda at: number_scalar(c, x, dtype).value)
     tensor_dtype(x)  # refused before anything is built

@@ -76,9 +76,16 @@ def largest_activation(x):
     return torch.atan(torch.tanh(F.layer_norm(x, x.shape[-1:])) * 3).amax(-1)
 
 
+def softmax_in_f32(x):
+    """Of scores in 16 bits, which are saved, its maximum is one of these."""
+    z = ((x[:, None] - x).sin() * 0.1).float()
+    powers = torch.exp(z - z.amax(-1, keepdim=True))
+    return (powers / powers.sum(-1, keepdim=True)).to(x.dtype) @ x
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("target", ["cpu", "interpret"])
-@pytest.mark.parametrize("function", [least_angle, largest_activation])
+@pytest.mark.parametrize("function", [least_angle, largest_activation, softmax_in_f32])
 def test_an_extreme_of_rounded_values_is_found_again(function, target, dtype):
     torch._dynamo.reset()
     compiled = torch.compile(
