@@ -1,9 +1,10 @@
-"""Applications of index maps that MLIR would take for another number, hidden while a pass of its own runs (`mixed_terms.py` has the reason)."""
+"""Applications of index maps that MLIR would take for another number, or never be done with, hidden while a pass of its own runs
+(`mixed_terms.py` has the reasons)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..analysis.affine.mixed_terms import Tree, divides, mixes, tree
+from ..analysis.affine.mixed_terms import Tree, divides, mixes, multiplies, swings, tree
 from ..ir.regions import ops_named
 from ..mlir import ir
 
@@ -38,13 +39,13 @@ def _replaced(op: ir.Operation, name: str, key: str, map_: ir.Attribute, operand
 def _mixing(applies: list[ir.Operation]) -> list[ir.Operation]:
     """Those of `applies`, in order, to hide. MLIR composes the others with what they apply to."""
     maps = {op.attributes["map"] for op in applies}
-    if not any(divides(tree(map_.value.results[0])) for map_ in maps):
+    if not any(divides(whole) or multiplies(whole) for whole in (tree(map_.value.results[0]) for map_ in maps)):
         return []
     found, trees = [], dict[ir.Value, Tree]()
     for op in applies:
         map_, sides = op.attributes["map"].value, [trees.get(operand, ("v", operand)) for operand in op.operands]
         whole = tree(map_.results[0], sides[: map_.n_dims], sides[map_.n_dims :])
-        if mixes(whole):
+        if mixes(whole) or swings(whole):
             found.append(op)
         else:
             trees[op.results[0]] = whole

@@ -2,9 +2,14 @@
 
 MLIR keys the products, quotients and remainders of a sum, where the second operand is a symbol, by their operands alone, and takes one for the
 other: `d0 floordiv s0 + d0 mod s0 - d1` becomes `(d0 floordiv s0) * 2 - d1`. Seen in builds up to 2026-10.
+
+Beside a product of dims and symbols it orders two quotients of one dim by constants one way, and then the other way:
+`(d0 floordiv 4) * 6 + (d1 * s0) * 2 + d0 mod 2 + d2 * 2` has another form after each simplification, and a pass that simplifies until nothing
+changes never ends.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 from ...mlir import ir
 
@@ -46,6 +51,30 @@ def mixes(whole: Tree) -> bool:
         for division in divisions
         for term in terms
     )
+
+
+def multiplies(whole: Tree) -> bool:
+    """Whether a product of what is no constant stands in `whole`."""
+    return any(term[0] is ir.AffineMulExpr for term in _terms(whole))
+
+
+def swings(whole: Tree) -> bool:
+    """Whether quotients or remainders by constants, two that have a dim or symbol in common, stand in `whole` beside a product of what is no
+    constant: MLIR may never be done with it."""
+    if not multiplies(whole):
+        return False
+    divisions = [
+        (term, _leaves(term)) for term in set(_parts(whole)) if term[0] in _DIVISIONS and _is_constant(term[2])
+    ]
+    return any(not one[1].isdisjoint(other[1]) for one, other in combinations(divisions, 2))
+
+
+def _parts(whole: Tree) -> Iterator[Tree]:
+    """All in a tree that is no leaf."""
+    if len(whole) == 3:
+        yield whole
+        for part in whole[1:]:
+            yield from _parts(part)
 
 
 def _is_constant(part: Tree) -> bool:

@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from bascule.dialect.analysis.affine.mixed_terms import simplified
+from bascule.dialect.analysis.affine.mixed_terms import mixes, simplified, swings, tree
 from bascule.dialect.interpreter.maps import evaluate
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
@@ -51,6 +51,30 @@ def test_of_expressions(seed):
             e = map_of(drawn(draw, 4)).results[0]
             found = simplified(e, DIMS, SYMBOLS)
             assert all(evaluate(found, *at) == evaluate(e, *at) for at in POINTS), f"{e} became {found}"
+
+
+def term(draw: Random) -> str:
+    """A multiple of a dim's quotient or remainder, of its product with a symbol, or of itself."""
+    dim, factor = draw.choice(("d0", "d1")), draw.choice((1, 2, 3, 6, -1, -2))
+    symbol, divisor = draw.choice(("s0", "s1")), draw.choice((2, 3, 4, 8))
+    forms = "{d} floordiv {n}", "{d} mod {n}", "({d} floordiv 2) mod {n}", "({d} + 3) floordiv {n}", "{d} * {s}"
+    inner = draw.choice((*forms, "({d} floordiv {n}) * {s}", "{d}")).format(d=dim, n=divisor, s=symbol)
+    return f"({inner}) * {factor}"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_mlir_is_never_done_with_is_known(seed):
+    draw, unsettled = Random(seed), 0
+    with context():
+        for _ in range(600):
+            e = map_of(" + ".join(term(draw) for _ in range(draw.randint(2, 7)))).results[0]
+            forms = [e]
+            for _ in range(6):
+                forms.append(ir.AffineExpr.simplify_affine_expr(forms[-1], DIMS, SYMBOLS))
+            unsettled += forms[-1] != forms[-2]
+            assert forms[-1] == forms[-2] or swings(tree(e)) or mixes(tree(e)), f"{e}: {forms[-2]}, {forms[-1]}"
+            assert swings(tree(e)) or mixes(tree(e)) or not swings(tree(forms[1])), f"{e} became {forms[1]}"
+    assert unsettled > 20
 
 
 @pytest.mark.parametrize("seed", range(6))
