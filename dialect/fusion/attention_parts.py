@@ -1,21 +1,24 @@
 """Attention among computes: a sum of values that a softmax weighs, found with what lies pointwise between, and built as one compute."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 
 from ..analysis.bodies.backward_slice import captured, needed
 from ..analysis.bodies.value_equality import equal
 from ..analysis.products.attention import is_zero, owner_of, scaled, yielded
-from ..analysis.products.contractions import NARROW, factors_of
+from ..analysis.products.contractions import NARROW, are_multiplied, factors_of
 from ..ir import builders
 from ..ir.attribute_names import TUNED_PRODUCT
 from ..ir.regions import clone
-from ..ir.shapes import shape_of, tensor_type
+from ..ir.shapes import constant, shape_of, tensor_type
 from ..ir.types import to_nearest_even
 from ..mlir import arith, ir, math
 
 ROUNDINGS = ("arith.extf", "arith.truncf")
+LOOPS = ("bascule.reduce", "bascule.compute", "bascule.scan", "bascule.foreach")
+FEW = 9  # rows or columns from which on tensor cores multiply
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,35 @@ def is_contraction(compute: ir.Operation) -> bool:
         return False
     x, y = (_indices(compute, reduce, factor) for factor in factors)
     return bool(x - y) and bool(y - x)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Of a compute that ends in a sum of products: the dims that one factor alone depends on, and those of the other. `of` tells apart sums that
+    tensor cores cannot have in one walk."""
+
+    rows: frozenset[int]
+    columns: frozenset[int]
+    of: Hashable
+
+    @staticmethod
+    def of_compute(compute: ir.Operation) -> "Sides | None":
+        """None where its last loop is no sum of products with rows and columns of a known number, more than a few of both."""
+        if compute.name != "bascule.compute":
+            return None
+        loops = [view.operation for view in _block(compute).operations if view.operation.name in LOOPS]
+        last = loops[-1] if loops and loops[-1].name == "bascule.reduce" else None
+        if last is None or last.attributes["kind"].value != "sum" or (factors := factors_of(last)) is None:
+            return None
+        if not are_multiplied(*(factor.type for factor in factors)) or isinstance(factors[0].type, ir.F64Type):
+            return None
+        x, y = (_indices(compute, last, factor) for factor in factors)
+        sizes = [constant(size) for size in shape_of(compute.results[0])]
+        rows, columns = (frozenset(dim for dim in side if sizes[dim] != 1) for side in (x - y, y - x))
+        if any(prod(sizes[dim] or 0 for dim in side) < FEW or not side for side in (rows, columns)):
+            return None
+        of = (str(last.attributes["ranges"]), str(factors[0].type)) if len(loops) == 1 else compute
+        return Sides(rows, columns, of)
 
 
 def _indices(compute: ir.Operation, reduce: ir.Operation, value: ir.Value) -> set[int]:

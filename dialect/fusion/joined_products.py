@@ -2,9 +2,11 @@
 memory."""
 
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 
 from ..analysis.bodies.body_summary import Body
-from ..analysis.memory.buffers import ALIASES
+from ..analysis.bodies.costs import magnitude
+from ..analysis.memory.buffers import ALIASES, root_of
 from ..analysis.memory.matmul_operands import Product
 from ..ir.functions import functions, is_extern
 from ..ir.regions import op_in
@@ -24,7 +26,7 @@ def joined_products(module: ir.Module, ops: Sequence[ir.Operation], sm_count: in
             alike.setdefault((seen(product.x), *product.result.type.shape), []).append(product)
     found = list[ir.Operation]()
     for group in alike.values():
-        chains = [pointwise_chain(product.result) for product in group]
+        chains = [pointwise_chain(product.result, takes_once) for product in group]
         if len(group) == 2 and all(chains) and chains[0][-1] == chains[1][-1]:
             found += [product.op for product in group]
     return found
@@ -55,6 +57,12 @@ def products_among(module: ir.Module, ops: Sequence[ir.Operation]) -> Iterator[P
         product = None if callee is None else Product.of(op, callee)
         if product is not None:
             yield product
+
+
+def takes_once(body: Body, value: ir.Value) -> bool:
+    """Whether `body` takes one element of `value`, or of a view of it, at each of its points, which are no more than those of `value`."""
+    places = {(read.buffer, *read.indices) for read in body.reads if root_of(read.buffer) == value}
+    return len(places) == 1 and magnitude(body.root.sizes) <= prod(value.type.shape)
 
 
 def pointwise_chain(

@@ -150,6 +150,10 @@ class Grouping:
             return
         if group.is_measured and guest.is_measured:
             return
+        if self.busy and not set(fit.row_dims) > set(member.row_dims):
+            order = [fit.kept[fit.row_dims.index(dim)] for dim in member.row_dims]
+            if _parts_product([(m, tuple(m.row_dims[r] for r in order)) for m in guest.members], group):
+                return
         if len({*group.reads, *guest.reads}) > self.max_reads:
             return
         if any(m.lays and m.result in {*group.reads, *guest.reads} for m in (*group.members, *guest.members)):
@@ -288,6 +292,8 @@ class Grouping:
             return refuse("another chunk of rows is let go before")
         if member.is_measured and group.is_measured:
             return refuse("each was measured as a kernel of its own")
+        if self.busy and _parts_product([(member, row_dims)], group):
+            return refuse("what tensor cores multiply there is all that the kernel's loops do")
         if self._written(member, group, row_dims, kept) > self.max_ops:
             return refuse(f"more than {self.max_ops} operations")
         if len({*group.reads, *member.operands}) > self.max_reads:
@@ -356,6 +362,19 @@ class Grouping:
         if source is None or self.of[value] != group.number:
             return None
         return source if set(source.long_dims) - {source.row_dims[r] for r in kept} else None
+
+
+def _parts_product(joining: Iterable[tuple[Member, tuple[int, ...]]], group: Group) -> bool:
+    """Whether loops of members `joining` the group, with their dims of its rows, would stand beside a product of tensor cores that does not walk
+    as they do: a kernel with other loops multiplies without these."""
+    here = [(m, m.row_dims) for m in group.members]
+    for members, others in ((here, joining), (joining, here)):
+        tiles = [m.tiles(row_dims) for m, row_dims in members if m.sides is not None]
+        for m, row_dims in others if tiles else ():
+            loops = m.reduces or any(dim not in row_dims for dim in m.long_dims)
+            if loops and (m.sides is None or any(m.tiles(row_dims) != each for each in tiles)):
+                return True
+    return False
 
 
 def _steered(member: Member, group: Group, cost: int, refusal: str | None) -> str | None:

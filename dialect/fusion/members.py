@@ -1,7 +1,8 @@
 """Computes as members of a kernel: how a member's reads sit over its own domain, and which of its dims are the kernel's rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 
 from ..analysis.affine.fastest_dim import fastest_dim
@@ -15,6 +16,7 @@ from ..ir.memory_ops import WHOLE, StoreOp
 from ..ir.shapes import constant, expr
 from ..ir.types import byte_width
 from ..mlir import ir
+from .attention_parts import Sides
 from .chunk_sizes import Chunks
 
 NO_DIM = -1
@@ -118,6 +120,19 @@ class Member:
     @property
     def reduces(self) -> bool:
         return bool(self.body.loops)
+
+    @cached_property
+    def sides(self) -> Sides | None:
+        """Of what tensor cores multiply; None for everything else."""
+        return Sides.of_compute(self.body.op) if self.reduces else None
+
+    def tiles(self, row_dims: tuple[int, ...]) -> Hashable:
+        """What tells its walk over tiles of rows and columns from others, where `row_dims` are the kernel's rows."""
+        assert self.sides is not None
+        rows, columns = (
+            tuple(r for r, dim in enumerate(row_dims) if dim in side) for side in (self.sides.rows, self.sides.columns)
+        )
+        return rows, columns, self.sides.of
 
     @property
     def is_worth_a_row(self) -> bool:

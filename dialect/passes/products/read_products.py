@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from ...analysis.bodies.body_summary import Body
-from ...analysis.bodies.costs import magnitude, tensor_bytes
+from ...analysis.bodies.costs import tensor_bytes
 from ...analysis.memory.buffers import memref_type, root_of, strides
 from ...analysis.memory.matmul_operands import Product, runs_along
-from ...fusion.joined_products import ALIGNED, TILE, pointwise_chain, products_among
+from ...fusion.joined_products import ALIGNED, TILE, pointwise_chain, products_among, takes_once
 from ...ir.attribute_names import FUSED, TUNED_PRODUCT
 from ...ir.shapes import constant
 from ...mlir import ir
@@ -39,7 +38,7 @@ def read_products(module: ir.Module, ops: Sequence[ir.Operation], sm_count: int)
     for product in products_among(module, ops):
         if FUSED in product.op.attributes or TUNED_PRODUCT in product.op.attributes:
             continue
-        computes = _readers(product) if _is_loaded_whole(product) else []
+        computes = pointwise_chain(product.result, takes_once) if _is_loaded_whole(product) else []
         if computes:
             costs = _costs(product, computes)
             if costs.rows * costs.columns * costs.batch >= TILE * sm_count:
@@ -61,17 +60,6 @@ def _has_aligned_rows(value: ir.Value, along: int) -> bool:
     steps = [constant(step) for step in strides(memref_type(value.type))]
     others = [step for dim, step in enumerate(steps) if dim != along]
     return runs_along(value, along) and all(step is not None and step % ALIGNED == 0 for step in others)
-
-
-def _readers(product: Product) -> list[ir.Operation]:
-    """The pointwise computes that alone read a product, each at most one element for each of its own."""
-    points = prod(product.result.type.shape)
-
-    def takes(body: Body, value: ir.Value) -> bool:
-        places = {(read.buffer, *read.indices) for read in body.reads if root_of(read.buffer) == value}
-        return len(places) == 1 and magnitude(body.root.sizes) <= points
-
-    return pointwise_chain(product.result, takes)
 
 
 def _costs(product: Product, computes: Sequence[ir.Operation]) -> ReadCosts:

@@ -1,17 +1,19 @@
 """The pass `inline-producers`: fuses pointwise producers into their consumers."""
 
 from collections import Counter
+from collections.abc import Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
+from ...analysis.bodies.backward_slice import needed
 from ...analysis.bodies.body_summary import PRODUCERS, Access, Body, decode, readers_of
 from ...analysis.bodies.costs import tensor_bytes
 from ...analysis.bodies.gather_reads import gathers, reads_by_data
 from ...analysis.products.windows import Window, overlap, window_of
-from ...fusion.attention_parts import addends_read, is_contraction
+from ...fusion.attention_parts import Sides, addends_read, is_contraction
 from ...fusion.inlining import Inliner
 from ...fusion.members import Member
 from ...fusion.own_work import BYTE, own_work
@@ -101,6 +103,8 @@ class _Graph(GraphWalk):
         self.measured: set[ir.Value] = (
             set()
         )  # results that hold a product which was measured as a kernel, inlined ones included
+        # Result that holds a measured product -> its dims that go through the rows of that, and through the columns.
+        self.sides: dict[ir.Value, tuple[Set[int], Set[int]]] = {}
         self.gathering: set[ir.Value] = set()  # results that data's indices gather, by inlined ones included
         self.products = self._of_products() if options.target != "cpu" else set[ir.Value]()
         self.scores = self._beside_products()
@@ -231,11 +235,22 @@ class _Graph(GraphWalk):
         return any(addend.results[0] in self.products for addend in addends_read(body.op)) if self.products else False
 
     def _follows(self, body: Body, uses: list[tuple[Body, Access]]) -> bool:
-        """Whether one pointwise compute, and nothing else, reads a measured product: each element, or part of them, once."""
+        """Whether one pointwise compute, and nothing else, reads a measured product: each element, or part of them, once, under no condition,
+        and rows by other indices than columns. That is what a tile of the product can give."""
         ((consumer, read), *others) = uses
-        alone = not others and body.result not in self.kept and read.times == 1
+        alone = not others and body.result not in self.kept and read.times == 1 and not read.guarded
         once = consumer.points <= (1 + BESIDE) * body.points
-        return alone and once and not consumer.loops and consumer.op.name == "bascule.compute"
+        if not (alone and once) or consumer.loops or consumer.op.name != "bascule.compute":
+            return False
+        made = Sides.of_compute(body.op)
+        sides = self.sides.get(body.result) if made is None else (made.rows, made.columns)
+        if sides is None:
+            return True
+        block = consumer.op.regions[0].blocks[0]
+        places = [needed([index], block).arguments for index in read.indices]
+        rows, columns = (set[int]().union(*(places[dim] for dim in side)) for side in sides)
+        self.sides[consumer.result] = rows, columns
+        return rows.isdisjoint(columns)
 
     def _repeats(self, body: Body, consumer: Body, read: Access) -> float:
         """How often each element of `body` is computed, on average, where windows of `consumer` that overlap read it, once a GPU's are unrolled;
