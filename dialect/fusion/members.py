@@ -127,7 +127,7 @@ class Member:
         return Sides.of_compute(self.body.op) if self.reduces else None
 
     def tiles(self, row_dims: tuple[int, ...]) -> Hashable:
-        """What tells its walk over tiles of rows and columns from others, where `row_dims` are the kernel's rows."""
+        """The key of its walk over tiles of rows and columns, equal for those that walk together; `row_dims` are the kernel's rows."""
         assert self.sides is not None
         rows, columns = (
             tuple(r for r, dim in enumerate(row_dims) if dim in side) for side in (self.sides.rows, self.sides.columns)
