@@ -1,5 +1,5 @@
-"""What reads a product, or an attention, takes no tensor cores from it: its kernel has no other loops, no condition before it, and rows apart
-from columns. In the interpreter, against f64."""
+"""Readers of a product or an attention take no tensor cores from it: its kernel has no other loops, no condition before it, and rows apart from
+columns. In the interpreter, against f64."""
 
 import pytest
 import torch
