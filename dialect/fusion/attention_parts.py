@@ -6,6 +6,7 @@ from functools import partial
 from math import prod
 
 from ..analysis.bodies.backward_slice import captured, needed
+from ..analysis.bodies.body_tree import LOOPS
 from ..analysis.bodies.value_equality import equal
 from ..analysis.products.attention import is_zero, owner_of, scaled, yielded
 from ..analysis.products.contractions import NARROW, are_multiplied, factors_of
@@ -17,7 +18,6 @@ from ..ir.types import to_nearest_even
 from ..mlir import arith, ir, math
 
 ROUNDINGS = ("arith.extf", "arith.truncf")
-LOOPS = ("bascule.reduce", "bascule.compute", "bascule.scan", "bascule.foreach")
 FEW = 9  # rows or columns from which on tensor cores multiply
 
 
