@@ -7,7 +7,7 @@ from ..dialect.analysis.memory.buffers import root_of
 from ..dialect.interpreter import choose
 from ..dialect.ir import functions as ir_functions
 from ..dialect.ir.attribute_names import LAYOUT
-from ..dialect.ir.functions import MUTATES, RETURNED_AS, functions, is_extern
+from ..dialect.ir.functions import MUTATES, RETURNED_AS, STRIDES, functions, is_extern
 from ..dialect.ir.memory_ops import CopyIntoOp, StoreOp
 from ..dialect.ir.regions import end_of, ops_in
 from ..dialect.mlir import ir
@@ -60,7 +60,7 @@ def _types(graph: ir.Operation, arguments: list[ir.Value], results: list[ir.Valu
         yield f"argument {number}", f"{argument.type}{' ' * bool(notes)}{', '.join(notes)}"
     kinds_of_results = list(attributes["res_attrs"]) if "res_attrs" in attributes else [{}] * len(results)
     for number, (value, kinds) in enumerate(zip(results, kinds_of_results)):
-        told = f" {RETURNED_AS} = {kinds[RETURNED_AS]}" if RETURNED_AS in kinds else ""
+        told = "".join(f" {name} = {kinds[name]}" for name in (RETURNED_AS, STRIDES) if name in kinds)
         yield f"result {number}", f"{value.type}{told}"
     for name in (getattr(ir_functions, constant) for constant in ATTRIBUTES):
         if name in attributes:

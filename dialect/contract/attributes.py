@@ -80,6 +80,7 @@ ARGUMENT_KINDS: dict[str, Kind] = {
     of.CONSTANT: ir.StringAttr,
     of.RANGE: ir.ArrayAttr,
     of.RETURNED_AS: ir.StringAttr,
+    of.STRIDES: ir.AffineMapAttr,
     **dict.fromkeys((of.DIES, of.RETURNED_TOO, of.TANGENT, of.NULLABLE, of.ANY_STRIDES, names.UNALIGNED), ir.UnitAttr),
 }
 # What is asked of a value beyond its class.

@@ -6,7 +6,7 @@
   who made the call: whether the call may write it shows when it runs; one with `bascule.any_strides` may be given with other strides than
   its type tells, and is copied then (no graph writes such a one). A result with `bascule.returned_as` is, for autograd, a `"view"` of the
   tensor in whose memory it lies, `"detached"` from it, or a `"view of detached"`; `"saved"`: for the backward alone, with the version of
-  that tensor.
+  that tensor. One with `bascule.strides` has these, where a type keeps no strides of dimensions of size 1: by them PyTorch tells channels-last.
 - kernel function: private, its body is destinations (`bufferization.alloc_tensor`), one `bascule.kernel`, a return of the
   destinations; in the program stage the destinations are trailing memref arguments. It takes ALL symbols of the graph
   function, in the same order, so symbol numbers mean the same in both.
@@ -57,6 +57,9 @@ GIVEN = (
 )
 RETURNED_AS = "bascule.returned_as"  # on a result: one of VIEWS; without it, a tensor that autograd takes for no view
 VIEWS = VIEW, DETACHED, VIEW_OF_DETACHED, SAVED = ("view", "detached", "view of detached", "saved")
+STRIDES = (
+    "bascule.strides"  # on a result: its strides, where those of dimensions of size 1 are not as its type has them
+)
 OVER = "bascule.over"
 CHECKED = "bascule.checked"  # on what clamps an index: a lowering asserts that there was nothing to clamp
 ANY_STRIDES = "bascule.any_strides"

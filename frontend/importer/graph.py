@@ -6,7 +6,7 @@ expressions, the user's line.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, zip_longest
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ from bascule.dialect.ir.functions import (
     RETURNED_TOO,
     SHAPE,
     STORAGES,
+    STRIDES,
     SYMBOL_SOURCES,
     SYMBOLS,
     TANGENT,
@@ -107,8 +108,10 @@ class _GraphImporter(base.FxImporter):
             [ir.DictAttr.get({})] * len(symbols.names)
             + [_argument_attributes(types, value, node, node in constants) for node, value in tensors]
         )
-        if any(results.views):
-            function.attributes["res_attrs"] = ir.ArrayAttr.get([_result_attributes(view) for view in results.views])
+        strides = [types.unit_strides(value) for value in results.tensors[: results.visible]]
+        if any(results.views) or any(strides):
+            told = zip_longest(results.views, strides)
+            function.attributes["res_attrs"] = ir.ArrayAttr.get([_result_attributes(*each) for each in told])
         function.attributes[GRAPH] = ir.UnitAttr.get()
         function.attributes[SYMBOLS] = _strings(symbols.names)
         function.attributes[INPUTS] = _strings(_inputs(values, symbols))
@@ -211,8 +214,11 @@ def _storages(arguments: Sequence[torch.Tensor], results: "_Results") -> ir.Dens
     return ir.DenseI64ArrayAttr.get([*seen, *(numbers.get(storage(x), -1) for x in results.tensors[results.visible :])])
 
 
-def _result_attributes(view: str | None) -> ir.DictAttr:
-    return ir.DictAttr.get({} if view is None else {RETURNED_AS: ir.StringAttr.get(view)})
+def _result_attributes(view: str | None, strides: ir.AffineMap | None) -> ir.DictAttr:
+    told = dict[str, ir.Attribute]() if view is None else {RETURNED_AS: ir.StringAttr.get(view)}
+    if strides is not None:
+        told[STRIDES] = ir.AffineMapAttr.get(strides)
+    return ir.DictAttr.get(told)
 
 
 def _strings(texts: Sequence[str]) -> ir.ArrayAttr:

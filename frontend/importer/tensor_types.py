@@ -9,7 +9,7 @@ import torch
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir import LayoutAttr
 from bascule.dialect.ir.scalar_types import SCALAR_TYPES
-from bascule.dialect.ir.shapes import Size, size_map, tensor_type
+from bascule.dialect.ir.shapes import Size, expr, index_map, row_major, size_map, tensor_type
 from bascule.dialect.mlir import ir
 
 from bascule.compat.tensors.pytree import tree_leaves
@@ -64,6 +64,14 @@ class TensorTypes:
             strides = [self.symbols.stride(stride) for stride in value.stride()]
             self.layouts[key] = tensor_type(self.sizes(value), self.element, strides).encoding
         return self.layouts[key]
+
+    def unit_strides(self, value: torch.Tensor) -> ir.AffineMap | None:
+        """The strides of `value`, where those of its dimensions of size 1 are not as its type has them (`shapes.tensor_type`)."""
+        steps = [expr(self.symbols.stride(stride)) for stride in value.stride()]
+        sizes = [expr(size) for size in self.sizes(value)]
+        if all(size != expr(1) or step == kept for size, step, kept in zip(sizes, steps, row_major(sizes))):
+            return None
+        return index_map(0, steps)
 
     @staticmethod
     def is_dynamic(value: torch.Tensor) -> bool:

@@ -134,9 +134,9 @@ class Places:
             self.tensors[value] = self._view(value, self.sizes.of(value), strides(value.type), suffix)
         return self.tensors[value]
 
-    def returned(self, value: ir.Value, how: str, number: int) -> str | None:
-        """Writes result `number` of the function, which autograd sees as `how` tells; gives its name. None in memory that no tensor of
-        its type was made for."""
+    def returned(self, value: ir.Value, how: str, number: int, steps: ir.AffineMap | None) -> str | None:
+        """Writes result `number` of the function, which autograd sees as `how` tells; gives its name. `steps`: its strides, if not those of
+        its type. None in memory that no tensor of its type was made for."""
         place, type_ = self.known[value], value.type
         if (
             place.base == "arena"
@@ -146,7 +146,7 @@ class Places:
             return None
         base = f"{place.base}.detach()" if how == VIEW_OF_DETACHED else place.base
         elements = ir.AffineExpr.get_floor_div(place.offset, byte_width(type_.element_type))
-        text = f"{view_function(how)}({base}, {self.layout(value)}, {self.offset(elements)})"
+        text = f"{view_function(how)}({base}, {self.layout(value, steps)}, {self.offset(elements)})"
         name = f"{place.base}_result{number}"
         self.source.line(f"    {name} = {text}{'.detach()' if how == DETACHED else ''}")
         return name
@@ -197,6 +197,12 @@ class Places:
         self.source.line(f"    {name} = {text}")
         return name
 
-    def layout(self, value: ir.Value) -> str:
-        """Sizes and strides: `(4, 8), (8, 1)`."""
-        return f"{sizes_of(self.sizes.of(value), self.symbols)}, {sizes_of(strides(value.type), self.symbols)}"
+    def restride(self, value: ir.Value, name: str, steps: ir.AffineMap) -> None:
+        """Gives a result that is no view these strides, if it is no input."""
+        if self.known[value].base not in self.inputs:
+            self.source.line(f"    {name}.as_strided_({self.layout(value, steps)})")
+
+    def layout(self, value: ir.Value, steps: ir.AffineMap | None = None) -> str:
+        """Sizes and strides, those of the type or `steps`: `(4, 8), (8, 1)`."""
+        told = strides(value.type) if steps is None else list(steps.results)
+        return f"{sizes_of(self.sizes.of(value), self.symbols)}, {sizes_of(told, self.symbols)}"

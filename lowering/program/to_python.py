@@ -14,6 +14,7 @@ from bascule.dialect.ir.functions import (
     OVER,
     RESULTS,
     RETURNED_AS,
+    STRIDES,
     functions,
     graph_functions,
     is_extern,
@@ -406,7 +407,8 @@ class Program:
         """The names of what the function returns; two results are two tensors, even where they lie in one place."""
         results: list[str] = []
         for number, (value, told) in enumerate(zip(op.operands, self.returned, strict=True)):
-            if RETURNED_AS in told and (made := self.places.returned(value, told[RETURNED_AS].value, number)):
+            steps = told[STRIDES].value if STRIDES in told else None
+            if RETURNED_AS in told and (made := self.places.returned(value, told[RETURNED_AS].value, number, steps)):
                 results.append(made)
                 continue
             name = self.places.tensor(value)
@@ -414,6 +416,8 @@ class Program:
                 again = f"{name}_result{len(results)}"
                 self.source.line(f"    {again} = view({name}, {self.places.layout(value)}, 0)")
                 name = again
+            if steps is not None:
+                self.places.restride(value, name, steps)
             results.append(name)
         return results
 
