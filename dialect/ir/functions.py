@@ -57,9 +57,7 @@ GIVEN = (
 )
 RETURNED_AS = "bascule.returned_as"  # on a result: one of VIEWS; without it, a tensor that autograd takes for no view
 VIEWS = VIEW, DETACHED, VIEW_OF_DETACHED, SAVED = ("view", "detached", "view of detached", "saved")
-STRIDES = (
-    "bascule.strides"  # on a result: its strides, where those of dimensions of size 1 are not as its type has them
-)
+STRIDES = "bascule.strides"  # on a result: its strides, where its type does not have those of dimensions of size 1
 OVER = "bascule.over"
 CHECKED = "bascule.checked"  # on what clamps an index: a lowering asserts that there was nothing to clamp
 ANY_STRIDES = "bascule.any_strides"

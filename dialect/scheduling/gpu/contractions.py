@@ -155,9 +155,7 @@ def found_in(domain: Domain) -> list[Contraction]:
     loops = [loop for loop in domain.inner if loop not in counts]
     if any(loop.name != "bascule.reduce" or loop.kinds != ["sum"] or factors_of(loop.op) is None for loop in loops):
         return []
-    if any(
-        loop.op.parent.name == "scf.if" for loop in loops
-    ):  # each under its own condition, of rows and columns at once
+    if any(loop.op.parent.name == "scf.if" for loop in loops):  # each under a condition of rows and columns at once
         return []
     accesses = with_data(domain.body, domain.accesses)
     found = list[Contraction]()
