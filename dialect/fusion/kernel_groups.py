@@ -150,20 +150,19 @@ class Grouping:
             return
         if group.is_measured and guest.is_measured:
             return
-        if self.busy and not set(fit.row_dims) > set(member.row_dims):
-            order = [fit.kept[fit.row_dims.index(dim)] for dim in member.row_dims]
-            if _parts_product([(m, tuple(m.row_dims[r] for r in order)) for m in guest.members], group):
-                return
         if len({*group.reads, *guest.reads}) > self.max_reads:
             return
         if any(m.lays and m.result in {*group.reads, *guest.reads} for m in (*group.members, *guest.members)):
             return
         # The guest's row for each of the group's.
         order = [fit.kept[fit.row_dims.index(dim)] for dim in member.row_dims]
+        guests = {m.result: tuple(m.row_dims[r] for r in order) for m in guest.members}
+        narrowed = set(fit.row_dims) > set(member.row_dims)
+        if self.busy and not narrowed and _parts_product([(m, guests[m.result]) for m in guest.members], group):
+            return
         if self.dependencies.between(number, other) or self._reduced_at_other_rows(group, guest, order):
             return
         members = sorted([*group.members, *guest.members], key=lambda m: m.number)
-        guests = {m.result: tuple(m.row_dims[r] for r in order) for m in guest.members}
         written = WrittenOps((m, guests.get(m.result, m.row_dims)) for m in members)
         if written.ops > self.max_ops:
             return
@@ -345,6 +344,9 @@ class Grouping:
         source = self._in_loop(read.buffer, group, kept)
         if source is None or source.reduces or ((group.reduces or member.reduces) and source.is_worth_a_row):
             return False
+        times = member.body.points * read.times / max(1, source.body.points)
+        if times <= 1:
+            return False
         todo, together = [source], {source.result: source.body.cost}
         while todo:
             for operand in todo.pop().operands:
@@ -352,7 +354,6 @@ class Grouping:
                 if inner is not None and not inner.reduces and operand not in together:
                     together[operand] = inner.body.cost
                     todo.append(inner)
-        times = member.body.points * read.times / max(1, source.body.points)
         again = (times - 1) * source.body.points * sum(together.values())
         return again > BYTE * tensor_bytes(source.result) * (1 + times)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from ...analysis.affine.affine_forms import Atoms, from_expr, multiply
 from ...analysis.affine.linear_forms import linear
 from ...analysis.bodies.body_summary import Body
-from ...analysis.bodies.body_tree import READS, Block, Dependence, Node
+from ...analysis.bodies.body_tree import ACCESSES, Block, Dependence, Node
 from ...ir.shapes import expr, layout_of
 from ...mlir import ir
 
@@ -23,12 +23,12 @@ def length(body: Body, block: Block, group: Sequence[int]) -> int | None:
     return total
 
 
-def places(block: Block) -> Iterator[Dependence]:
-    """Of accesses and of random numbers."""
+def places(block: Block) -> Iterator[tuple[Node, Dependence]]:
+    """Of accesses and of random numbers, with these."""
     for node in block.walk():
         place = node.address if node.position is None else node.position
         if place is not None:
-            yield place
+            yield node, place
 
 
 def together(body: Body, block: Block, outer: int, inner: int) -> bool:
@@ -39,7 +39,7 @@ def together(body: Body, block: Block, outer: int, inner: int) -> bool:
         return False
     if size is None:
         return _together_by_symbols(body, block, outer, inner)
-    for place in places(block):
+    for _, place in places(block):
         a, b = place.get(outer, 0), place.get(inner, 0)
         if a is None or b is None or a != b * size:
             return False
@@ -50,9 +50,8 @@ def _together_by_symbols(body: Body, block: Block, outer: int, inner: int) -> bo
     """The same where the size of `inner` is not known: of accesses at the loops' indices themselves, by the symbols in their steps."""
     atoms = Atoms()
     size = from_expr(body.sizes[inner], atoms)
-    for node in block.walk():
-        place = node.address if node.position is None else node.position
-        if place is None or place.keys().isdisjoint((outer, inner)):
+    for node, place in places(block):
+        if place.keys().isdisjoint((outer, inner)):
             continue
         steps = None if node.address is None else _symbolic_steps(body, node, (outer, inner))
         if steps is None:
@@ -65,7 +64,7 @@ def _together_by_symbols(body: Body, block: Block, outer: int, inner: int) -> bo
 
 def _symbolic_steps(body: Body, access: Node, of: tuple[int, int]) -> list[ir.AffineExpr] | None:
     """By which the offset of an access grows with each of two indices of a loop, symbols among them; None where others are computed of these."""
-    source, *indices = access.operands if access.name in READS else access.operands[1:]
+    source, *indices = access.operands[ACCESSES[access.name] - 1 :]
     form, steps = linear(layout_of(body.types[source]).results[0]), [expr(0), expr(0)]
     for dim, index in enumerate(indices):
         if index in of:
