@@ -53,6 +53,7 @@ DEFAULT = (
     "online-softmax",
     "split-pieces",
     "unroll-windows",
+    "interchange-loops",  # when no pass makes or moves loops any more
     "schedule-kernels",
     # -> the program stage
     "choose-products",

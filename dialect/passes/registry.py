@@ -44,6 +44,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "online-softmax": ("kernel.online_softmax", "OnlineSoftmax"),
     "split-pieces": ("kernel.split_pieces", "SplitPieces"),
     "unroll-windows": ("kernel.unroll_windows", "UnrollWindows"),
+    "interchange-loops": ("kernel.interchange_loops", "InterchangeLoops"),
     "schedule-kernels": ("kernel.schedule_kernels", "ScheduleKernels"),
     "choose-products": ("program.choose_products", "ChooseProducts"),
     "order-program": ("program.order_program", "OrderProgram"),

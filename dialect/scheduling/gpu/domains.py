@@ -1,6 +1,5 @@
 """A parallel domain of a GPU kernel: its accesses, the order of its indices in memory, the loops at each of its points."""
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,8 +7,9 @@ from math import gcd
 
 from ...analysis.affine.indexing import Indexing
 from ...analysis.bodies.body_summary import Access, Body, decode
-from ...analysis.bodies.body_tree import POSITIONS, Node
+from ...analysis.bodies.body_tree import Node
 from ...analysis.bodies.costs import magnitude
+from ...analysis.bodies.memory_order import MemoryOrder
 from ...analysis.bodies.nested_loops import iterations
 from ...ir.shapes import constant
 from ...mlir import ir
@@ -29,21 +29,16 @@ class DomainPlan(DomainSchedule):
     cluster: int = 1
 
 
-class Domain:
+class Domain(MemoryOrder):
     """A parallel domain, a kernel's or that of one top-level foreach (`node`), with what runs at each of its points. Indices are numbers of
     `body`, which is decoded."""
 
     def __init__(self, body: Body, node: Node, machine: CudaMachine):
-        self.body, self.node, self.machine = body, node, machine
+        super().__init__(body, node)
+        self.node, self.machine = node, machine
         self.indices, self.sizes = node.indices, node.sizes
         self.inner = node.inner_loops()
-        self.accesses = body.placed(node)
         self.points = iterations(self.sizes)
-        self.along: Counter[int] = Counter()  # bytes accessed with neighbours along each index
-        for access in self.accesses:
-            for index in access.form.steps:
-                if access.form.adjacent(index):
-                    self.along[index] += self.bytes(access)
         self.plans: dict[Node, LoopSchedule] = {}
         self.lanes = [lanes for loop in self.inner for lanes in self._lanes(loop)]
         self.lengths = [iterations(loop.sizes) for loop in self.lanes]
@@ -69,10 +64,6 @@ class Domain:
         assert self.body.indexing is not None
         return access.buffer, *map(self.body.indexing.resolve, access.indices)
 
-    def bytes(self, access: Access) -> int:
-        """About how many bytes an access touches."""
-        return access.width * magnitude([size for index, size in self.body.sizes.items() if access.form.varies(index)])
-
     def read_again(self) -> dict[ir.Value, int]:
         """The buffers that several loops with the lanes read along their last index, with the bytes of their numbers."""
         seen, again = set[ir.Value](), dict[ir.Value, int]()
@@ -97,26 +88,7 @@ class Domain:
                 aligned = aligned and found[-1] == whole
         return min(found, default=1), aligned
 
-    # Orders of indices
-
-    def order(self, indices: Sequence[int], sizes: Sequence[ir.AffineExpr]) -> list[int]:
-        """The indices, slowest in memory first: as the heaviest access along the index that memory mostly runs along, of those that run evenly
-        along all, if there are such."""
-        order = list(range(len(indices)))
-        if not order:
-            return order
-        main = max(order, key=lambda n: (self.along[indices[n]], n))
-        if not self.along[indices[main]] or all(constant(size) == 1 for size in sizes[main + 1 :]):
-            return order
-        guides = [access for access in self.accesses if access.form.adjacent(indices[main])]
-        even = [access for access in guides if not any(index in access.form.opaque for index in indices)]
-        guide = max(even or guides, key=lambda access: (self.bytes(access), access.stores))
-        steps = [step for index in indices if isinstance(step := guide.form.steps.get(index, 0), int)]
-        if len(steps) < len(indices):
-            return [*order[:main], *order[main + 1 :], main]
-        # Indices that the guide does not vary with, and those of size 1, go first.
-        keys = [LARGE if constant(size) == 1 else abs(step or LARGE) for step, size in zip(steps, sizes)]
-        return sorted(order, key=lambda n: -keys[n])
+    # Indices that are neighbours in memory
 
     def runs(self, order: Sequence[int]) -> list[list[int]]:
         """Neighbours in `order` that every access sees as one flat index are one run."""
@@ -154,8 +126,3 @@ class Domain:
         loops = walks.among(self.inner)
         self.plans = walks.plans
         return loops
-
-    def loop_order(self, loop: Node) -> list[int]:
-        if loop.name == "bascule.scan" or not set(POSITIONS).isdisjoint(loop.kinds):
-            return list(range(len(loop.indices)))  # what they compute is the order
-        return self.order(loop.indices, loop.sizes)

@@ -265,10 +265,17 @@ class KernelFunction:
                 if family is not None and len(family.members) > 1:
                     member, number = ix.divide(number, count)
                     self._take_buffers(e, data, k, family, member)
-                return domain.run(e, number, values, self._step(e, domain.body))
+                elif values:
+                    digits = [Index(value, level=b.level, multiple=1) for value in values]
+                    domain.run(e, digits, [], self._step(e, domain.body))
+                    return [ix.scalar(digit) for digit in domain.following(e, digits)]
+                return domain.run(e, domain.digits(e, number), [], self._step(e, domain.body))
 
-            def tiles(first=first, last=last, tile=tile) -> list[ir.Value]:
-                return b.loop(ix.scalar(first), ix.scalar(last), b.constant(b.index, 1), [], tile)
+            def tiles(first=first, last=last, tile=tile, domain=domain, counted=members == 1) -> list[ir.Value]:
+                start = domain.digits(e, first) if counted and domain.counts(e) else []
+                digits = [ix.scalar(digit) for digit in start]
+                b.loop(ix.scalar(first), ix.scalar(last), b.constant(b.index, 1), digits, tile)
+                return []
 
             e.shifts.clear()
             outside = dict(e.buffers)
@@ -310,7 +317,7 @@ class KernelFunction:
         def tile(iv: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
             reducing = Reducing(e, segment.nodes[0], domain.loop)
             number = Index(iv, level=b.level, multiple=1)
-            state = domain.run(e, number, reducing.start(), reducing.step, reducing.stretches)
+            state = domain.run(e, domain.digits(e, number), reducing.start(), reducing.step, reducing.stretches)
             for k, value in enumerate(reducing.folded(state)):
                 b.op("llvm.store", [], [value, _partial(b, partials, iv, width, k)])
             return carried

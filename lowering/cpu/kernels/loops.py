@@ -146,7 +146,19 @@ def vector_loop(
     if rest is None or rest.constant != 0:
         some = b.value("arith.cmpi", b.i1, [left, b.constant(b.index, 0)], {"predicate": ir.IntegerAttr.get(b.i64, 1)})
         outer = carried
-        carried = b.branch(some, lambda: _masked(e, argument, full, left, width, outer, step), lambda: outer)
+
+        def masked(lanes: int) -> Sequence[ir.Value]:
+            return _masked(e, argument, full, left, lanes, outer, step)
+
+        def fitting() -> Sequence[ir.Value]:
+            """Where all sizes are possible, few lanes are one register's. What is carried has the others' places too."""
+            one = e.target.lanes
+            if rest is not None or carried or width <= one:
+                return masked(width)
+            few = Scalars(b).compare("ule", left, b.constant(b.index, one))
+            return b.branch(few, lambda: masked(one), lambda: masked(width))
+
+        carried = b.branch(some, fitting, lambda: outer)
     e.lane = lane
     return carried
 

@@ -1,6 +1,6 @@
 """`reduce` loops, of one kind or several, along lanes of their own or those of the loop around."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from bascule.dialect.analysis.bodies.body_tree import ACCUMULATORS, Block, Node
@@ -15,7 +15,7 @@ from ..values.lanes import extract, halves
 from ..values.narrow_floats import NARROW, narrow, widen
 from ..values.pairwise_sums import Stretches
 from ..values.scalars import Scalars, element, is_float, like
-from .loops import walk
+from .loops import group_size, walk
 
 
 def position(e: Emitter, block: Block, plan: LoopPlan) -> Index:
@@ -167,10 +167,34 @@ def _vectors(plan: LoopPlan) -> int | None:
 @rule("bascule.reduce")
 def _reduce(e: Emitter, node: Node) -> None:
     plan = e.loops[node]
+    few = _few_lanes(e, plan)
+    if few is None:
+        reducing, state = _walked(e, node, plan)
+        return reducing.define(state)
+    narrow = replace(plan, width=e.target.lanes)
+    state = e.b.branch(few, lambda: _walked(e, node, narrow)[1], lambda: _walked(e, node, plan)[1])
+    Reducing(e, node, plan).define(state)
+
+
+def _walked(e: Emitter, node: Node, plan: LoopPlan) -> tuple[Reducing, Values]:
+    """The loop, and one set of accumulators."""
     reducing = Reducing(e, node, plan, _vectors(plan))
     first = reducing.first if reducing.has_first else None
     state = walk(e, reducing.block, plan, reducing.start(), reducing.step, first, reducing.stretches)
-    reducing.define(reducing.folded(state))
+    return reducing, reducing.folded(state)
+
+
+def _few_lanes(e: Emitter, plan: LoopPlan) -> ir.Value | None:
+    """Whether a row is so short that lanes of one register are faster; None where that is known to be so or not, or lanes are no more.
+
+    Lanes of four registers are under a mask as a whole: of rows of 8 f32 a softmax takes 0.5 of their time with one, of 24 0.8, of 48 0.9, a sum
+    0.8, 1.0 and 1.25 (AVX-512, one thread, 2026-11-29, `benchmarks.cpu_breadth`)."""
+    if e.lanes > 1 or plan.vector < 0 or plan.width <= e.target.lanes:
+        return None
+    points = group_size(e, plan, plan.groups[plan.vector])
+    if points.constant is not None:
+        return None
+    return Scalars(e.b).compare("ule", e.ix.scalar(points), e.b.constant(e.b.index, plan.width // 2))
 
 
 def closed(s: Scalars, kind: Reduction, state: Values) -> Values:

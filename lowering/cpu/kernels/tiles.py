@@ -65,26 +65,60 @@ class Domain:
             else size
         )
 
+    def digits(self, e: Emitter, tile: Index) -> list[Index]:
+        """The number of a tile as those of its block and of its point of each outer group, from the last on."""
+        found = []
+        for size in self._sizes(e)[:-1]:
+            tile, at = e.ix.divide(tile, size)
+            found.append(at)
+        return [*found, tile]
+
+    def following(self, e: Emitter, digits: Sequence[Index]) -> list[Index]:
+        """The digits of the next tile. Counting costs less than divisions by sizes that are not known."""
+        b, scalars, found = e.b, Scalars(e.b), list[Index]()
+        zero, one = b.constant(b.index, 0), b.constant(b.index, 1)
+        carry = one
+        for digit, size in zip(digits, self._sizes(e)):
+            more = b.value("arith.addi", b.index, [e.ix.scalar(digit), carry])
+            if len(found) + 1 < len(digits):
+                full = scalars.compare("eq", more, e.ix.scalar(size))
+                more, carry = scalars.select(full, zero, more), scalars.select(full, one, zero)
+            found.append(Index(more, level=b.level, multiple=1))
+        return found
+
+    def counts(self, e: Emitter) -> bool:
+        """Whether the digits of tiles are to be counted: some of their sizes are not known."""
+        return any(size.constant is None for size in self._sizes(e)[:-1])
+
+    def _sizes(self, e: Emitter) -> list[Index]:
+        """How many values each digit of a tile's number has."""
+        sizes = []
+        if self.blocked >= 0:
+            sizes.append(self._blocks(e.ix, group_size(e, self.loop, self.loop.groups[self.blocked])))
+        for g in reversed(self.outer):
+            sizes.append(self._points(e.ix, g, group_size(e, self.loop, self.loop.groups[g])))
+        return sizes or [Index(offset=1)]
+
     def run(
-        self, e: Emitter, tile: Index, carried: list[ir.Value], step: Step, stretches: Stretches | None = None
+        self,
+        e: Emitter,
+        digits: Sequence[Index],
+        carried: list[ir.Value],
+        step: Step,
+        stretches: Stretches | None = None,
     ) -> list[ir.Value]:
-        """The points of tile number `tile`: `step` emits the body, with the loop's indices set, and returns the carried values.
+        """The points of a tile: `step` emits the body, with the loop's indices set, and returns the carried values. `digits`: of its number.
         `stretches`: of what is summed over many steps."""
         clear(e, self.body)
-        groups = self.loop.groups
+        groups, digits = self.loop.groups, list(digits)
         first, last, size = Index(), Index(), Index()
         if self.blocked >= 0:
             size = group_size(e, self.loop, groups[self.blocked])
-            last = size
-            blocks = self._blocks(e.ix, size)
-            if blocks.constant != 1:
-                tile, at = (tile, tile) if not self.outer else e.ix.divide(tile, blocks)
+            last, at = size, digits.pop(0)
+            if self._blocks(e.ix, size).constant != 1:
                 first = e.ix.scale(at, self.tasks.block)
                 last = e.ix.least(e.ix.add(first, Index(offset=self.tasks.block)), size)
-        for g in reversed(self.outer):
-            at = tile
-            if g != self.outer[0]:
-                tile, at = e.ix.divide(tile, self._points(e.ix, g, group_size(e, self.loop, groups[g])))
+        for g, at in zip(reversed(self.outer), digits):
             e.env[self._argument(g)] = at
         order = sorted(self.tasks.serial)
 
