@@ -188,7 +188,7 @@ def _few_lanes(e: Emitter, plan: LoopPlan) -> ir.Value | None:
     """Whether a row is so short that lanes of one register are faster; None where that is known to be so or not, or lanes are no more.
 
     Lanes of four registers are under a mask as a whole: of rows of 8 f32 a softmax takes 0.5 of their time with one, of 24 0.8, of 48 0.9, a sum
-    0.8, 1.0 and 1.25 (AVX-512, one thread, 2026-11-29, `benchmarks.cpu_breadth`)."""
+    0.8, 1.0 and 1.25 (AVX-512, one thread, 2026-11-29, `benchmarks.cpu_layouts`)."""
     if e.lanes > 1 or plan.vector < 0 or plan.width <= e.target.lanes:
         return None
     points = group_size(e, plan, plan.groups[plan.vector])
