@@ -157,6 +157,8 @@ def _tasks(random: Random, own: cpu.Tasks | None, groups: int, vector: int, lane
     if own is not None and random.random() < 0.5:
         serial = tuple(group for group in own.serial if group in others)
     block, grain = lanes * random.choice([1, 1, 2, 3, 8, 64]), random.choice([1, 7, 1000])
+    if vector < 0 and blocked == groups - 1 and random.random() < 0.3:
+        return cpu.Tasks(blocked, 64, (), grain=grain, fission=random.choice(LANES))
     if vector < 0 or not others or random.random() < 0.5:
         return cpu.Tasks(blocked, block, serial, grain=grain)
     tile = random.choice([cpu.SCRATCH, cpu.REGISTERS])

@@ -45,6 +45,8 @@ class ScheduleKernels(Pass):
         tile        "scratch": tiles of 16, 32 or 64 rows are kept in memory; "registers": squares of `lanes` rows, 16 at the most, are
                     not, and the loop's body is there once for each row
         grain       points that are worth one more thread
+        fission     the points of a block go through the domain's region in phases: its loops point by point, functions that take long beside
+                    them by so many lanes, a power of two that divides `block`. Left out: each point by itself
 
     Of an NVIDIA GPU (`target = "cuda"`): `kind` names what was recognised and decides nothing. A program is a tile of the domain:
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 from ...analysis.bodies.body_summary import Body, decode
 from ...analysis.bodies.body_tree import ACCUMULATORS, LOOPS, Block, Node
-from ...analysis.bodies.costs import COSTS, tensor_bytes
+from ...analysis.bodies.costs import tensor_bytes
 from ...machines.measures import measures
 from ...mlir import ir
 from .joined_reductions import Joins, join_siblings
+from .loop_fission import is_long, phases
 from .loop_legality import Groups, colliding, group_ranges, length, moving_reads, reads_along
 from .schedule_form import NEAR, REGISTERS, SCRATCH, SHORT, KernelSchedule, LoopSchedule, Tasks, to_attribute
 
@@ -21,7 +22,6 @@ ACCESS, OP, CALL, UNIFORM, GATHER, SCATTER, MASKED, SAME_SET, GRAIN, FLOODED = (
     measures("avx2")[name].value
     for name in ("access", "op", "call", "uniform", "gather", "scatter", "masked", "same_set", "grain", "flooded")
 )
-LONG = ("bascule.random", "math.absi")  # beside the functions of the math dialect: as long as a call
 # Of a step of a scan that is more than an op, by its kind.
 STEPS = {"logaddexp": 3 * CALL}
 FREE = ("arith.constant", "affine.apply", "builtin.unrealized_conversion_cast")
@@ -34,6 +34,8 @@ RUN = 64  # points in a row of a tile that walks serial groups around it, one by
 ROWS = 32  # of a transposed tile in scratch memory: two cache lines of f32
 SQUARE_OPS = 24  # ops of a body that may be there once for each row of a tile in registers
 SQUARES = 2  # reads that may be such tiles
+FISSION_BLOCK = 64  # points that go through phases together
+FISSION_GAIN = 0.05  # of a point's cost, what functions beside its loops take at least
 LARGE = 16384  # points from which a loop of a single-point kernel is shared among threads
 TILES = 4  # no wider lanes than leave so many tiles
 COLUMN_OPS = 12  # ops of a reduction of columns that may hold as many accumulators as half of all registers
@@ -141,6 +143,9 @@ class Planner:
         block = self.body.block
         cost, loop = self._loop(block, None, TILES)
         serial = self._serial(block, loop)
+        points, lanes = self._fission(block, loop, cost)
+        if lanes:
+            return self._with_tasks(loop, cost, len(loop.groups) - 1, points, fission=lanes)
         size = self._block(block, loop, serial)
         if self._runs(loop, serial):
             return self._with_tasks(loop, cost, len(loop.groups) - 1, RUN, serial)
@@ -167,15 +172,30 @@ class Planner:
         cost: float,
         blocked: int,
         size: int,
-        serial: tuple[int, ...],
+        serial: tuple[int, ...] = (),
         across: int = -1,
         side: int = 0,
+        fission: int = 0,
     ) -> LoopSchedule:
         """`side`: the rows of transposed tiles that stay in registers; 0: those are kept in memory."""
         block = -(-size // loop.lanes) * loop.lanes
         rows, tile = (side, REGISTERS) if side else (ROWS if across >= 0 else 0, SCRATCH)
-        tasks = Tasks(blocked, block, serial, across, rows, max(1, round(GRAIN / max(cost, 1e-3))), tile)
+        tasks = Tasks(blocked, block, serial, across, rows, max(1, round(GRAIN / max(cost, 1e-3))), tile, fission)
         return LoopSchedule(loop.groups, loop.vector, loop.lanes, tasks)
+
+    def _fission(self, block: Block, loop: LoopSchedule, cost: float) -> tuple[int, int]:
+        """Points that go through phases together, and the lanes of odd phases, where points are walked one by one and a good part of the `cost`
+        of each is functions beside its loops, as far as is known; else 0 and 0."""
+        if loop.vector >= 0 or not loop.groups or colliding(self.body, block):
+            return 0, 0
+        size = length(self.body, block, loop.groups[-1])
+        odd = [node for phase in phases(self.body, block)[1::2] for node in phase.nodes]
+        known = None not in self.body.extents.values()
+        if not odd or (known and CALL * sum(map(is_long, odd)) < FISSION_GAIN * cost):
+            return 0, 0
+        points = FISSION_BLOCK if known else self.register  # few, as rows may be long
+        together = (points, min(points, self._width(Block([], odd, []), points)))
+        return together if size is None or size >= points else (0, 0)
 
     def _serial(self, block: Block, loop: LoopSchedule) -> tuple[int, ...]:
         """The groups whose points may store to one place."""
@@ -212,7 +232,7 @@ class Planner:
         enough to be there for each row."""
         if (
             across < 0
-            or sum(node.name not in FREE for node in block.walk()) + 8 * sum(map(_is_long, block.walk())) > SQUARE_OPS
+            or sum(node.name not in FREE for node in block.walk()) + 8 * sum(map(is_long, block.walk())) > SQUARE_OPS
         ):
             return 0
         reads = reads_along(block, loop.groups, loop.vector, across)
@@ -278,7 +298,7 @@ class Planner:
             if node.name in FREE:
                 continue
             ops += 1
-            calls += _is_long(node)
+            calls += is_long(node)
             for type_ in node.types:
                 wide |= isinstance(type_, ir.IntegerType | ir.FloatType) and type_.width == 64
         load = ops + 8 * calls
@@ -406,14 +426,9 @@ def _accumulates(node: Node) -> bool:
 
 
 def _op(node: Node) -> float:
-    return CALL if _is_long(node) else OP
+    return CALL if is_long(node) else OP
 
 
 def _steps(node: Node) -> float:
     """Of a step of a scan, beside what it scans."""
     return STEPS.get(node.op.attributes["kind"].value, 0.0) if node.name == "bascule.scan" else 0.0
-
-
-def _is_long(node: Node) -> bool:
-    """Whether it is as long as a call of a function."""
-    return node.name in LONG or (node.name.startswith("math.") and node.name not in COSTS)

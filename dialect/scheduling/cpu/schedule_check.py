@@ -5,8 +5,10 @@ from itertools import pairwise
 
 from ...analysis.bodies.body_summary import Body
 from ...analysis.bodies.body_tree import LOOPS, Block, Node
+from ...ir.loop_ops import KernelOp
 from ...mlir import ir
 from .joined_reductions import join_siblings
+from .loop_fission import phases
 from .loop_legality import colliding, moving_reads, reads_along, together
 from .schedule_form import REGISTERS, SCRATCH, KernelSchedule, LoopSchedule, Tasks, from_attribute, refusal
 
@@ -134,6 +136,8 @@ class _Check:
             raise refusal(op, f"has blocks along group {tasks.blocked}, which is serial")
         if meeting - self._arguments(block, loop, tasks.serial):
             raise refusal(op, "shares points among threads that may store to one place")
+        if tasks.fission:
+            self._fission(op, block, loop, tasks, meeting)
         if tasks.across >= 0:
             self._group(op, "transposed reads", tasks.across, loop.groups)
             if loop.vector < 0 or tasks.across in (loop.vector, *tasks.serial):
@@ -153,6 +157,19 @@ class _Check:
                 raise refusal(op, "transposes reads where loops are inside, or serial points")
             if not reads_along(block, loop.groups, loop.vector, tasks.across):
                 raise refusal(op, f"transposes reads along group {tasks.across}, where there are none")
+
+    def _fission(self, op: ir.Operation, block: Block, loop: LoopSchedule, tasks: Tasks, meeting: set[int]) -> None:
+        lanes, last = tasks.fission, len(loop.groups) - 1
+        if op.name != KernelOp.OPERATION_NAME or loop.vector >= 0 or tasks.serial or tasks.blocked != last or meeting:
+            raise refusal(
+                op, "has phases of a loop that is no domain cut into blocks along its last group, point by point"
+            )
+        if not 2 <= lanes <= LANES or lanes & (lanes - 1) or tasks.block % lanes:
+            raise refusal(
+                op, f"has phases of {lanes} lanes in blocks of {tasks.block}; expected a power of two that divides them"
+            )
+        if not phases(self.body, block):
+            raise refusal(op, "has phases of a region in which nothing takes long beside a loop")
 
     def _group(self, op: ir.Operation, what: str, g: int, groups: Sequence) -> None:
         if not -1 <= g < len(groups):

@@ -30,6 +30,7 @@ class Tasks:
     rows: int = 0  # points of it in such a tile
     grain: int = 1  # points that are worth one more thread
     tile: str = SCRATCH  # where transposed tiles are kept: SCRATCH memory, or, squares, REGISTERS
+    fission: int = 0  # lanes of the phases in which a tile's points go together; 0: they do not
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,8 @@ def _entries(loop: LoopSchedule) -> dict[str, ir.Attribute]:
             entries["across"], entries["rows"] = i64(tasks.across), i64(tasks.rows)
             entries["tile"] = ir.StringAttr.get(tasks.tile)
         entries["grain"] = i64(tasks.grain)
+        if tasks.fission:
+            entries["fission"] = i64(tasks.fission)
     return entries
 
 

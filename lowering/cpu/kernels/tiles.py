@@ -16,6 +16,7 @@ from ..values.builder import Index
 from ..values.indexing import Indexing
 from ..values.pairwise_sums import Stretches
 from ..values.scalars import Scalars
+from .fission import in_phases
 from .loops import Step, clear, group_size, serial_loop, vector_loop
 from .transposition import Transposed
 
@@ -130,6 +131,9 @@ class Domain:
             if self.blocked < 0:
                 return step(values)
             argument = self._argument(self.blocked)
+            if self.tasks.fission:
+                in_phases(e, self.body, argument, (first, last), self.tasks.block, self.tasks.fission)
+                return values
             if self.transposed is not None:
                 return self._transposed(e, self.transposed, (first, last), step)
             if self.blocked != self.loop.vector:
