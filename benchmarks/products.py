@@ -3,7 +3,7 @@ Inductor, Bascule, and Bascule that pads, joins or expands none. The last two ki
 
     python -m benchmarks.products [--only NAME,...] [--json FILE] [--alignments] [--max-autotune]
 
-Each result is compared with eager's in f32, element by element, before anything is timed: Bascule's may be as far from it as eager's own, and how far
+Each result is compared with eager's in f32, element by element, before anything is timed: Bascule's may be as far from it as eager's own. How far
 each is, over eager's distance, is told (Inductor rounds a product that it pads before it adds a bias). With
 --alignments the table is of eager's products alone, by the bytes that their rows are multiples of, over the time where they are multiples of 16:
 `unaligned_products` of `dialect/machines/h200.toml`. With --max-autotune Bascule's and Inductor's `max-autotune` stand beside eager and Bascule,
@@ -244,14 +244,12 @@ def main() -> None:
 
         run(args.only, args.json, scratch)
         return
-    rows = [
-        measure(name, sizes, scratch)
-        for name in CASES
-        if is_asked_for(name, args.only)
-        for sizes in (
-            {"joined": JOINED, **quantized.SIZES}.get(name) or (GROUPED if name.startswith("grouped") else SIZES)
-        )
-    ]
+    rows = list[dict]()
+    for name in CASES:
+        sized = {"joined": JOINED, **quantized.SIZES}.get(name) or (GROUPED if name.startswith("grouped") else SIZES)
+        for sizes in sized if is_asked_for(name, args.only) else ():
+            rows.append(measure(name, sizes, scratch))
+            _save(rows, args.json)  # max-autotune takes minutes: what was measured until a time limit is kept
     others = [backend for backend in BACKENDS if backend != "bascule"]
     table = [
         [r["case"], r["sizes"], *(_told(r[b], 3) for b in BACKENDS), *(_told(_ratio(r, b), 2) for b in others)]
@@ -261,7 +259,10 @@ def main() -> None:
     means = [f"{geometric_mean(each):.2f}" if each else "" for each in ratios]
     table.append(["geometric mean", "", *[""] * len(BACKENDS), *means])
     print_table(["case", "sizes", *(f"{b} ms" for b in BACKENDS), *(f"{b} / bascule" for b in others)], table)
-    save("products with unaligned rows, joined and grouped ones, milliseconds", rows, args.json)
+
+
+def _save(rows: list[dict], path: str | None) -> None:
+    save("products with unaligned rows, joined and grouped ones, milliseconds", rows, path)
 
 
 if __name__ == "__main__":
