@@ -3,7 +3,7 @@ Inductor, Bascule, and Bascule that pads, joins or expands none. The last two ki
 
     python -m benchmarks.products [--only NAME,...] [--json FILE] [--alignments] [--max-autotune]
 
-Each result is compared with eager's in f32, element by element, before anything is timed: Bascule's may be as far from it as eager's own. How far
+Each result is compared with eager's in f32, element by element, before anything is timed: Bascule's may be as far from it as eager's. How far
 each is, over eager's distance, is told (Inductor rounds a product that it pads before it adds a bias). With
 --alignments the table is of eager's products alone, by the bytes that their rows are multiples of, over the time where they are multiples of 16:
 `unaligned_products` of `dialect/machines/h200.toml`. With --max-autotune Bascule's and Inductor's `max-autotune` stand beside eager and Bascule,
