@@ -1,4 +1,4 @@
-"""Equal nodes of a graph become one, before the joint graph is split into forward and backward.
+"""Equal nodes of a graph become one, of a joint graph before it is split into forward and backward.
 
 The partitioner has such a pass, which imports all of Inductor's lowerings: most of the time of a first call.
 """

@@ -85,7 +85,7 @@ _TABLE = (
     FxPass("expand-repeats", ("joint",), "fx_passes.normalize_joint:expand_repeats"),
     FxPass("outline-regions", ("trace",), "regions.trace_once:outline_regions", on_module=True),
     FxPass("open-batch-norms", ("joint",), "fx_passes.batch_norm:open_batch_norms"),
-    FxPass("merge-equal-nodes", ("joint",), "fx_passes.cse:merge_equal_nodes"),
+    FxPass("merge-equal-nodes", ("joint", "inference"), "fx_passes.cse:merge_equal_nodes"),
     FxPass(
         "part-batch-sums",
         ("joint",),

@@ -196,6 +196,7 @@ PROGRAMS = {
 }
 # Passes of more stages than the program of their names shows.
 ALSO = {
+    "merge-equal-nodes": Program(lambda x: x.softmax(-1) * x.log_softmax(-1), constants((4, 6)), trains=False),
     "open-attentions": Program(
         attention, constants(*BIASED, **HALF), trains=False, tolerance={"rtol": 0.05, "atol": 0.05}
     ),
