@@ -5,10 +5,11 @@ from collections.abc import Sequence
 
 from ...host_copies.calls import is_on_host
 from ...ir.functions import DIES, EFFECTS, EXTERN, STORAGES
-from ...ir.shapes import constant, expr, shape_of, symbol_count
+from ...ir.shapes import shape_of
 from ...mlir import ir
 from ..bodies.backward_slice import captured
-from .buffers import bytes_of, memref_type, root_of, substitute
+from .assumed_sizes import SYMBOLS, assumed
+from .buffers import bytes_of, memref_type, root_of
 from .call_order import Step
 from .workspaces import workspace
 
@@ -19,11 +20,6 @@ READERS = (
     "bascule_host.",
 )  # operators with effects that only read what they take
 WAIT = ".wait_tensor.default"  # which gives the tensor that it takes
-SYMBOLS = (
-    64,
-    8,
-    1,
-)  # the size assumed of a symbol, the next where it would divide by zero: only the order depends on it
 
 
 def steps_of(
@@ -105,7 +101,4 @@ def _dying(end: ir.Operation, sizes: list[int], symbols: Sequence[int]) -> dict[
 
 def _bytes(value: ir.Value, symbols: Sequence[int]) -> int:
     """The size of a tensor, with the same number for each symbol."""
-    size = bytes_of(memref_type(value.type), shape_of(value))
-    count = symbol_count([size])
-    known = (constant(substitute(size, [], [expr(symbol)] * count)) for symbol in symbols)
-    return next(bytes_ for bytes_ in known if bytes_ is not None)
+    return assumed(bytes_of(memref_type(value.type), shape_of(value)), symbols)

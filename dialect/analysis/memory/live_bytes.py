@@ -7,9 +7,9 @@ from ...host_copies.calls import callee, is_on_host
 from ...ir.attribute_names import ARENA
 from ...ir.functions import DIES, OVER, STORAGES, argument_attributes, graph_functions, is_extern
 from ...ir.locations import source_of
-from ...ir.shapes import constant, expr, symbol_count
 from ...mlir import ir
-from .buffers import Sizes, bytes_of, root_of, substitute
+from .assumed_sizes import assumed, number_of
+from .buffers import Sizes, bytes_of, root_of
 from .call_steps import WAIT
 from .liveness import Buffer, buffers_of
 from .workspaces import workspace
@@ -114,9 +114,8 @@ class _Reader:
 
     def bytes(self, value: ir.Value) -> int:
         size = bytes_of(value.type, self.sizes.of(value))
-        known = constant(substitute(size, [], [expr(self.symbols(k)) for k in range(symbol_count([size]))]))
-        assert known is not None  # no symbols are left
-        return known
+        known = number_of(size, self.symbols)
+        return assumed(size) if known is None else known
 
     def _held(self, buffer: Buffer) -> Held:
         op = buffer.value.owner.operation

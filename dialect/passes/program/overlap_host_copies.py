@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...analysis.memory.assumed_sizes import SYMBOLS
 from ...analysis.memory.call_order import Step, live_bytes
-from ...analysis.memory.call_steps import SYMBOLS, steps_of
+from ...analysis.memory.call_steps import steps_of
 from ...collectives.costs import CallCosts
 from ...host_copies.arrangement import Copy, arranged, at_once
 from ...host_copies.calls import SYMBOL, HostCopy, host_copies

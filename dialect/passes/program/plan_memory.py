@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...analysis.memory.arena_placement import ALIGNMENT, KEPT, Interval, aligned, apart, color, largest_live_set, place
+from ...analysis.memory.assumed_sizes import assumed
 from ...analysis.memory.buffers import (
     ALIASES,
     Sizes,
@@ -13,7 +14,6 @@ from ...analysis.memory.buffers import (
     root_of,
     seen_as,
     strides,
-    substitute,
     values_of,
 )
 from ...analysis.memory.in_place import InPlace
@@ -22,13 +22,11 @@ from ...ir import builders
 from ...ir.attribute_names import ARENA, MEMORY
 from ...ir.attributes import i64
 from ...ir.functions import EXTERN, OVER, graph_functions, is_extern, kernel_op
-from ...ir.shapes import constant, expr, row_major, size_map, symbol_count
+from ...ir.shapes import constant, expr, row_major, size_map
 from ...ir.types import byte_width
 from ...mlir import arith, ir, memref
 from ..base import BUFFERS, Pass, check_target
 from .choose_products import LINEAR
-
-SYMBOL = 64  # the size assumed of a symbol: only what is allocated apart depends on it
 
 
 @dataclass(frozen=True)
@@ -154,7 +152,7 @@ def _apart(
         spanned, held = bytes_of(value.type, shape), expr(byte_width(value.type.element_type))
         for size in shape:
             held = held * size  # a view may span more, of which other views hold the rest
-        return Interval(first, last, min(_assumed(spanned), _assumed(held)))
+        return Interval(first, last, min(assumed(spanned), assumed(held)))
 
     inner = [b for b in buffers if b.allocated and not b.escapes and not b.apart]
     lives = [life(b.value, b.first, b.last) for b in inner]
@@ -172,13 +170,6 @@ def _apart(
     )
     own = [b for b in buffers if b.allocated and not b.escapes and b.apart]
     return [b for n, b in enumerate(inner) if n not in moved], own + [inner[n] for n in sorted(moved)]
-
-
-def _assumed(size: ir.AffineExpr) -> int:
-    """`size` with `SYMBOL` for each symbol."""
-    known = constant(substitute(size, [], [expr(SYMBOL)] * symbol_count([size])))
-    assert known is not None  # no symbols are left
-    return known
 
 
 def _by_size(buffers: Sequence[Buffer], size: dict[ir.Value, ir.AffineExpr]) -> dict[ir.AffineExpr, list[Buffer]]:

@@ -1,0 +1,31 @@
+"""Sizes that are quotients by quotients: what passes assume of their symbols may divide by zero."""
+
+import pytest
+import torch
+
+PROGRAMS = {
+    "rows of a view": lambda x, n: x.reshape(x.shape[0], n, x.shape[1] // n).softmax(-1),
+    "an operator's result": lambda x, n: x.view(-1, x.shape[1] // n).sort(-1).values,
+    "a product": lambda x, n: x.new_ones(x.shape[1] // n, x.shape[1]) @ x.t(),
+    "windows": lambda x, n: x.unfold(1, n, n).mean(-1),
+    "a difference": lambda x, n: x.new_ones(x.shape[1] // (x.shape[1] - x.shape[0]), n) + 1,
+}
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpret"])
+@pytest.mark.parametrize("least", [3, 80, 1000])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_sizes(name, least, target):
+    torch._dynamo.reset()
+
+    def function(x):
+        wide = x.float() * 2
+        few, many = PROGRAMS[name](wide, x.shape[1] // least), PROGRAMS[name](wide, x.shape[1] // (x.shape[1] // least))
+        return few + 1, many @ many.transpose(-1, -2)
+
+    options = {"target": target, "on_error": "raise"}
+    compiled = torch.compile(function, backend="bascule", dynamic=True, options=options)
+    for rows, times in ((2, 2), (3, 3)):
+        x = torch.randn(rows, times * least, generator=torch.Generator().manual_seed(rows))
+        for got, want in zip(compiled(x), function(x.double()), strict=True):
+            torch.testing.assert_close(got.double(), want.double(), rtol=1e-4, atol=1e-4)
