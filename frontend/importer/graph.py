@@ -85,7 +85,7 @@ class _GraphImporter(base.FxImporter):
             None if _is_out_of_reach(node) else x
             for node, x in zip(placeholders, _without_unused_numbers(values, nodes))
         ]
-        symbols = Symbols(values)
+        symbols = Symbols(values, [node.meta.get("val") for node in nodes])
         types = TensorTypes(symbols)
         if symbols.sources:
             types.complete_symbols(node.meta.get("val") for node in nodes)

@@ -1,6 +1,6 @@
 """Symbolic integers of a graph (sympy) as affine expressions over the function's symbols."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import reduce
 from typing import TypeAlias
@@ -14,6 +14,7 @@ from bascule.dialect.mlir import ir
 
 from bascule.compat.graphs.symbolic_shapes import ValueRanges, bound_sympy
 from bascule.compat.graphs.symbolic_shapes import functions as sizes
+from bascule.compat.tensors.pytree import tree_leaves
 
 from .symbol_sources import Number, is_strided, named_sources, sympy_of
 from .sympy_trees import is_condition, is_whole, tree_for
@@ -29,13 +30,14 @@ class Symbols:
     of two computed ones.
     """
 
-    def __init__(self, placeholders: Sequence[object]):
-        """`placeholders`: see `symbol_sources.py`."""
+    def __init__(self, placeholders: Sequence[object], shapes: Iterable[object] = ()):
+        """`placeholders`: see `symbol_sources.py`. `shapes`: values of nodes, whose sizes PyTorch's strides are products of."""
         self.sources = named_sources(placeholders)
         self.names = [str(found) if found.is_Symbol else f"e{i}" for i, found in enumerate(self.sources)]
         self.computed: list[Tree] = []
         self.known: dict[sympy.Expr, Expr] = {}
         self.ranges = _ranges(placeholders)
+        self.shapes = _shapes([*placeholders, *shapes])
         self.complete = False  # whether no further symbol may be computed: the function has its arguments
         for position, symbol in enumerate(self.sources):
             self.known[symbol] = expr(self._not_negative(symbol, Expr.get_symbol(position)))
@@ -60,11 +62,20 @@ class Symbols:
         return self.known[found]
 
     def stride(self, number: Number) -> Size:
-        """As `affine`, of a stride: `Max(1, s)` is `s` there, since they differ only where the tensor has no elements."""
+        """As `affine`, of a stride, which PyTorch makes of factors `Max(1, size)`: such a factor is the size, since they differ only where a
+        tensor has no elements. A size that is a `Max(1, ..)` itself, as a user wrote it, is none of these."""
         found = sympy_of(number)
-        if isinstance(found, int):
-            return found
-        return self.affine(found.replace(lambda e: isinstance(e, sizes.Max) and sympy.S.One in e.args, _without_one))
+        return found if isinstance(found, int) else self.affine(self._of_sizes(found))
+
+    def _of_sizes(self, stride: sympy.Expr) -> sympy.Expr:
+        """Only factors, and terms of what was multiplied out: what stands in a quotient is no size's."""
+        if isinstance(stride, sympy.Add | sympy.Mul | sympy.Pow):
+            return stride.func(*map(self._of_sizes, stride.args))
+        if isinstance(stride, sizes.Max) and sympy.S.One in stride.args and stride not in self.shapes:
+            size = _without_one(stride)
+            parts = {size} if size in self.shapes else {*sympy.Mul.make_args(size)}  # of dims that a view puts together
+            return size if all(part in self.shapes or part.is_Integer for part in parts) else stride
+        return stride
 
     def _translate(self, found: sympy.Expr) -> Expr:
         match found:
@@ -183,6 +194,12 @@ def number_operator(found: sympy.Expr) -> tuple[str, Sequence[sympy.Expr]]:
 def _without_one(found: sympy.Expr) -> sympy.Expr:
     rest = [part for part in found.args if part != 1]
     return rest[0] if len(rest) == 1 else sizes.Max(*rest)
+
+
+def _shapes(values: Iterable[object]) -> set[sympy.Expr]:
+    """The symbolic sizes of the tensors in `values`."""
+    tensors = [leaf for leaf in tree_leaves(list(values)) if isinstance(leaf, torch.Tensor)]
+    return {found for x in tensors for size in x.shape if isinstance(found := sympy_of(size), sympy.Expr)}
 
 
 def _ranges(values: Sequence[object]) -> dict[sympy.Symbol, ValueRanges]:

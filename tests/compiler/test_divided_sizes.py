@@ -29,3 +29,21 @@ def test_sizes(name, least, target):
         x = torch.randn(rows, times * least, generator=torch.Generator().manual_seed(rows))
         for got, want in zip(compiled(x), function(x.double()), strict=True):
             torch.testing.assert_close(got.double(), want.double(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpret"])
+def test_strides_of_sizes_that_divide_by_no_less_than_one(target):
+    """The divisor of a size is no size, though it looks as the factors do that PyTorch makes strides of."""
+    torch._dynamo.reset()
+
+    def function(x, z):
+        few = z.shape[0] // max(1, x.shape[1] // x.shape[0])
+        wide = torch.nn.functional.pad(x, (few, 0))
+        return wide * 2, wide.sort(1).values, wide.t() @ wide
+
+    options = {"target": target, "on_error": "raise"}
+    compiled = torch.compile(function, backend="bascule", dynamic=True, options=options)
+    for rows, columns in ((9, 4), (7, 3), (3, 9)):
+        given = torch.randn(rows, columns, generator=torch.Generator().manual_seed(rows)), torch.randn(8)
+        for got, want in zip(compiled(*given), function(*given), strict=True):
+            torch.testing.assert_close(got, want)

@@ -49,6 +49,33 @@ def symbols_of(tensor: torch.Tensor) -> tuple[Symbols, list[sympy.Symbol]]:
     return Symbols([tensor]), [size.node.expr for size in tensor.shape]
 
 
+def strided(*strides: sympy.Expr, of: torch.Tensor) -> list[torch.SymInt]:
+    environment = of.shape[0].node.shape_env
+    return [environment.create_symintnode(stride, hint=1) for stride in strides]
+
+
+def test_factors_of_strides_are_sizes():
+    """Where PyTorch made them of sizes: what a user wrote so is no size, or another, and stays, as what is divided by it does."""
+    tensor = fake(6, 4)
+    s, t = (size.node.expr for size in tensor.shape)
+    few = FloorDiv(s, 5)
+    symbols = Symbols([tensor], [tensor.new_empty(tensor.shape[0] // 5, tensor.shape[1])])
+    given = strided(
+        Max(1, few) * t,
+        Max(1, few * t) * 2,
+        Max(1, few) * t + Max(1, few),
+        FloorDiv(t, Max(1, few)),
+        Max(1, s - 3),
+        of=tensor,
+    )
+    found = [symbols.stride(stride) for stride in given]
+    assert len(symbols.computed) == 2  # only what is none: a divisor, and a number that no tensor has as a size
+    assert [value(symbols, stride, [2, 7]) for stride in found] == [0, 0, 0, 7, 1]
+    both = [tensor.new_empty(torch.sym_max(1, tensor.shape[0] // 5)), tensor.new_empty(tensor.shape[0] // 5)]
+    written = Symbols([tensor], both)
+    assert value(written, written.stride(given[0]), [2, 7]) == 7
+
+
 def test_expressions():
     symbols, (s, t) = symbols_of(fake(6, 4))
     cases = {
