@@ -47,3 +47,29 @@ def test_strides_of_sizes_that_divide_by_no_less_than_one(target):
         given = torch.randn(rows, columns, generator=torch.Generator().manual_seed(rows)), torch.randn(8)
         for got, want in zip(compiled(*given), function(*given), strict=True):
             torch.testing.assert_close(got, want)
+
+
+PLACES = {
+    "a border": lambda x, n: torch.nn.functional.pad(x, (n, n)),
+    "a negative border": lambda x, n: torch.nn.functional.pad(x, (-(n // 2), n)),
+    "from a place": lambda x, n: x[n:],
+    "as many from the end": lambda x, n: x[-n:],
+}
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpret"])
+@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize(
+    "count", [lambda s: -(-s // 7), lambda s: -((-s - 5) // 7), lambda s: (s + 6) // 7], ids=["up", "a sum up", "down"]
+)
+def test_places_by_quotients_rounded_up(count, name, target):
+    """A quotient of a negative number is negative, and what is subtracted of it is not."""
+    torch._dynamo.reset()
+
+    def function(x):
+        return PLACES[name](x, count(x.shape[0])) * 2
+
+    compiled = torch.compile(function, backend="bascule", dynamic=True, options={"target": target, "on_error": "raise"})
+    for rows in (9, 30):
+        x = torch.randn(rows, 12, generator=torch.Generator().manual_seed(rows))
+        torch.testing.assert_close(compiled(x), function(x))

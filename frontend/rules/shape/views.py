@@ -120,6 +120,8 @@ def counts_from_end(place: Size) -> bool:
         return counts_from_end(place.lhs) and counts_from_end(place.rhs)
     if isinstance(place, ir.AffineMulExpr):
         return counts_from_end(place.lhs) != counts_from_end(place.rhs)
+    if isinstance(place, ir.AffineFloorDivExpr | ir.AffineCeilDivExpr):
+        return counts_from_end(place.lhs)  # a divisor is positive
     value = constant(place)
     return value is not None and value < 0
 
