@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
-from threading import Condition, Thread
+from threading import Condition, Event, Thread, local
 from typing import TypeVar
 
 from bascule.dialect.interrupts import pass_on
@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 _running = 0
 _changed = Condition()
+_mine = local()  # `future`: of the work that a thread was begun for
 
 
 def start(work: Callable[[], T]) -> "Future[T]":
@@ -27,6 +28,7 @@ def start(work: Callable[[], T]) -> "Future[T]":
     future: Future[T] = Future()
 
     def run() -> None:
+        _mine.future = future
         try:
             _do(work, future)
         finally:
@@ -55,12 +57,24 @@ def start_or_do(work: Callable[[], T]) -> "Future[T]":
         return future
 
 
+def give_up(error: Exception) -> None:
+    """Of a callback, where its caller can neither go on nor be left: what this thread was begun for fails by `error`, and the thread stays here
+    until the process ends. Returns where the thread is none of ours, or has more to do than that."""
+    future: Future[object] | None = getattr(_mine, "future", None)
+    if future is None:
+        return
+    future.set_exception(error)
+    _ended()
+    Event().wait()
+
+
 def as_done(work: Callable[[K], T], items: Collection[K], threads: int) -> "Iterator[tuple[K, Future[T]]]":
     """`work` of each of `items`, begun in their order on up to `threads` other threads, on this one where there can be none. Yields each item
     when it is done; those that are not begun when nobody asks for more are left."""
     left, done = deque(items), SimpleQueue[tuple[K, "Future[T]"]]()
 
     def run() -> None:
+        _mine.future = None
         while True:
             try:
                 item = left.popleft()

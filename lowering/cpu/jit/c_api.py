@@ -31,6 +31,7 @@ class Outcome(Structure):
 
 
 TextCallback = CFUNCTYPE(None, Text, c_void_p)
+FatalErrorHandler = CFUNCTYPE(None, c_char_p)
 DiagnosticHandler = CFUNCTYPE(c_int8, Handle, c_void_p)
 
 # What takes long: the lock is let go of. Function -> result, arguments.
@@ -68,7 +69,7 @@ SHORT = {
 
 
 class _Functions:
-    """The functions above, without `mlir` before their names."""
+    """The functions above, without `mlir` before their names, and one of LLVM's."""
 
     def __init__(self) -> None:
         path = c_library()
@@ -77,6 +78,8 @@ class _Functions:
                 function = getattr(library, f"mlir{name}")
                 function.restype, function.argtypes = result, arguments
                 setattr(self, name, function)
+        self.InstallFatalErrorHandler = ctypes.PyDLL(path).LLVMInstallFatalErrorHandler
+        self.InstallFatalErrorHandler.restype, self.InstallFatalErrorHandler.argtypes = None, [FatalErrorHandler]
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"mlir{name} is not among the functions of `c_api`")

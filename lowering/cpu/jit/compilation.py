@@ -14,12 +14,16 @@ from bascule.dialect.mlir import ir
 from ...refusals import Refuse, reraise
 from ...threads import processors, start_or_do
 from ..values.target import Target, host
+from .fatal_errors import LlvmError
 from .machine_code import MachineCode
 from .modules import lower_kernels
 
 # Operations of the kernel stage that take about 60 ms to compile: worth what a module costs of its own, 10 ms.
 LEAST_OPERATIONS = 80
 MOST_PARTS = 8
+# LLVM has no instructions for some code of registers of 512 bits: those of 256 bits, interleaved with zeros, are extended, and where half of the
+# result is of no use that becomes an operation that it cannot select.
+NARROWER = Target(256, most=True)
 Part: TypeAlias = tuple[MachineCode, dict[str, int]]  # with the addresses of its kernels
 
 
@@ -40,10 +44,10 @@ class CompiledKernels:
 
 @dataclass(frozen=True)
 class Compiling:
-    """Kernels at which other threads are at work. `otherwise` compiles them again where one fails, and leaves that out."""
+    """Kernels at which other threads are at work. `otherwise` makes of the parts, where one fails, what is there without the kernel at fault."""
 
     parts: list["Future[Part]"] = field(repr=False)
-    otherwise: Callable[[], CompiledKernels] | None = None
+    otherwise: Callable[[], CompiledKernels]
     sizes: Sequence[int] = ()  # kernels of each part
 
     def done(self) -> tuple[int, int]:
@@ -56,8 +60,6 @@ class Compiling:
             return _joined(self.parts)
         except Exception as error:  # of some kernel: compiled one by one, that one is told of
             pass_on(error)
-            if self.otherwise is None:
-                raise
         return self.otherwise()
 
 
@@ -78,31 +80,54 @@ def start_compiling(
     is none, the result is there at once."""
     target = Target(vector_bits) if vector_bits else host()
     sizes = _sizes(module)
-    again = None if refuse is reraise else partial(_each_tried, module, target, sizes, refuse)
     groups = _balanced(sizes, _parts(sum(sizes.values())))
+    parts: list[Future[Part]] = []
     try:
-        parts = _started(module, target, groups)
+        _start(module, target, groups, parts)
     except Exception as error:  # as in `Compiling.result`, but before LLVM has it
         pass_on(error)
-        if again is None:
-            raise
-        return again()
-    return Compiling(parts, again, list(map(len, groups))) if parts else CompiledKernels({}, [])
+        return _each_tried(module, target, groups, parts, refuse)
+    if not parts:
+        return CompiledKernels({}, [])
+    again = partial(_each_tried, module, target, groups, parts, refuse)
+    return Compiling(parts, again, list(map(len, groups)))
 
 
-def _each_tried(module: ir.Module, target: Target, sizes: dict[str, int], refuse: Refuse) -> CompiledKernels:
-    """The kernels that compile alone; `refuse` is told of the others."""
-    good, failures = dict[str, int](), dict[str, Exception]()
-    for name, size in sizes.items():
+def _each_tried(
+    module: ir.Module,
+    target: Target,
+    groups: Sequence[Collection[str]],
+    parts: Sequence["Future[Part]"],
+    refuse: Refuse,
+) -> CompiledKernels:
+    """The parts of `groups`, of those that were begun, that compiled, and the kernels of the others that compile alone; `refuse` is told of
+    those that do not."""
+    good = [part for part in parts if part.exception() is None]
+    left = [
+        name
+        for number, group in enumerate(groups)
+        for name in group
+        if number >= len(parts) or parts[number].exception()
+    ]
+    for name in left:
         try:
-            _joined(_started(module, target, [[name]]))
-            good[name] = size
+            good.append(_alone(module, target, name))
         except Exception as error:
             pass_on(error)
-            failures[name] = error
-    for name, raised in failures.items():
-        refuse(name, raised)
-    return _joined(_started(module, target, _balanced(good, _parts(sum(good.values())))))
+            refuse(name, error)
+    return _joined(good)
+
+
+def _alone(module: ir.Module, target: Target, name: str) -> "Future[Part]":
+    """One kernel, compiled; where LLVM has no instructions for it, in registers of half the width. Raises as compiling it did."""
+    parts, narrow = list["Future[Part]"](), list["Future[Part]"]()
+    _start(module, target, [[name]], parts)
+    if isinstance(parts[0].exception(), LlvmError) and target.vector_bits > NARROWER.vector_bits:
+        _start(module, NARROWER, [[name]], narrow)
+        if narrow[0].exception() is None:
+            return narrow[0]
+    parts[0].result()
+    return parts[0]
 
 
 def _sizes(module: ir.Module) -> dict[str, int]:
@@ -138,9 +163,8 @@ def _balanced(sizes: dict[str, int], parts: int) -> list[list[str]]:
     return [group for group in groups if group]
 
 
-def _started(module: ir.Module, target: Target, groups: Sequence[Collection[str]]) -> list["Future[Part]"]:
-    """Each group in a module of its own, on a thread of its own. Python lowers the next while the last is compiled."""
-    running = list["Future[Part]"]()
+def _start(module: ir.Module, target: Target, groups: Sequence[Collection[str]], running: list["Future[Part]"]) -> None:
+    """Each group in a module of its own, on a thread of its own, added to `running`. Python lowers the next while the last is compiled."""
     try:
         for group in groups:
             lowered, names, called = lower_kernels(module, target, group)
@@ -151,10 +175,9 @@ def _started(module: ir.Module, target: Target, groups: Sequence[Collection[str]
         for part in running:
             part.exception()  # waits
         raise
-    return running
 
 
-def _joined(running: list["Future[Part]"]) -> CompiledKernels:
+def _joined(running: Sequence["Future[Part]"]) -> CompiledKernels:
     addresses, parts = dict[str, int](), list[MachineCode]()
     for part in running:
         part.exception()  # waits for all, whatever fails

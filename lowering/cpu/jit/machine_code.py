@@ -10,6 +10,7 @@ import torch
 from bascule.dialect.errors import CompilerError
 
 from .c_api import DiagnosticHandler, Handle, mlir, printed, registry, text
+from .fatal_errors import survive
 from .object_file import object_file
 
 TO_LLVM = (
@@ -42,6 +43,7 @@ class MachineCode:
         `called`: the functions of torch's library that it calls. Raises `CompilerError` with what MLIR says.
         """
         api, told = mlir(), list[str]()
+        survive()
 
         def keep(diagnostic: Handle, _: None) -> int:
             location = printed(lambda *to: api.LocationPrint(api.DiagnosticGetLocation(diagnostic), *to))

@@ -38,6 +38,7 @@ from .tiles import Domain
 from .transposition import transposed
 
 AS_WRITTEN = "noimplicitfloat"  # LLVM is not to put accesses of single lanes together to gathers again (its SLP vectorizer looks at this)
+WIDEST = ("prefer-vector-width", "min-legal-vector-width")  # LLVM's: both say which registers there are
 SEQ_CST = 7  # LLVM's number of the ordering
 AS_BITS = (ir.BF16Type, *FLOAT8)  # floats whose words are integers: LLVM does not move one of them on every processor
 
@@ -186,8 +187,7 @@ class KernelFunction:
         if e.memory.past_caches:  # no other store orders these before what tells other threads of them
             b.op("llvm.fence", attributes={"ordering": ir.IntegerAttr.get(b.i64, SEQ_CST)})
         b.op("func.return")
-        if e.memory.one_by_one:
-            function.attributes["llvm.passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get(AS_WRITTEN)])
+        _tell_llvm(function, e)
 
     @staticmethod
     def _made(segment: Segment) -> list[Node]:
@@ -426,3 +426,15 @@ def flat(b: Builder, pointer: ir.Value, element: ir.Type) -> ir.Value:
         value = b.value("llvm.insertvalue", descriptor, [value, part], attributes)
     type_ = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], element)
     return b.value("builtin.unrealized_conversion_cast", type_, [value])
+
+
+def _tell_llvm(function: ir.Operation, e: Emitter) -> None:
+    """How LLVM is to compile a function whose body is written."""
+    told: list[ir.Attribute] = []
+    if e.memory.one_by_one:
+        told.append(ir.StringAttr.get(AS_WRITTEN))
+    if e.target.most:
+        bits = ir.StringAttr.get(str(e.target.vector_bits))
+        told += [ir.ArrayAttr.get([ir.StringAttr.get(name), bits]) for name in WIDEST]
+    if told:
+        function.attributes["llvm.passthrough"] = ir.ArrayAttr.get(told)

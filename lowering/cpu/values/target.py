@@ -13,10 +13,14 @@ import torch
 
 @dataclass(frozen=True)
 class Target:
-    """`vector_bits` is 512 (AVX-512), 256 (AVX2) or 128 (SSE). `avx`: Sleef's vector functions run; else those of libm are called."""
+    """`vector_bits` is 512 (AVX-512), 256 (AVX2) or 128 (SSE). `avx`: Sleef's vector functions run; else those of libm are called.
+
+    `most`: LLVM may not put operations on longer vectors into registers of more than `vector_bits` (256) bits, even where the machine has them.
+    """
 
     vector_bits: int
     avx: bool = True
+    most: bool = False
 
     @property
     def lanes(self) -> int:

@@ -3,6 +3,8 @@
 import ctypes
 import os
 import resource
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,8 +14,10 @@ from bascule.dialect.errors import CompilerError
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes.kernel.schedule_kernels import ScheduleKernels
+from bascule.lowering import threads
 from bascule.lowering.cpu import compile_kernels, host
 from bascule.lowering.cpu.jit import compilation
+from bascule.lowering.cpu.jit.fatal_errors import LlvmError
 from bascule.lowering.cpu.jit.machine_code import MachineCode
 from bascule.runtime.kernels.elf_loader import ObjectCode
 
@@ -118,6 +122,80 @@ def test_a_failing_part_fails_the_whole(monkeypatch):
     refused = {}
     compiled = compile_kernels(program(), refuse=refused.__setitem__)
     assert set(refused) == {"k3"} and set(compiled.addresses) == {"k0", "k1", "k2", "k4"}
+
+
+UNSELECTABLE = """func.func @_mlir_k3() -> i64 {
+  %x = llvm.call_intrinsic "llvm.aarch64.get.fpcr"() : () -> i64
+  return %x : i64
+}"""
+
+
+def refused_by_llvm(monkeypatch) -> None:
+    """Compiles `program()`, of which LLVM has no instructions for `k3`. What runs meanwhile is told of no failure."""
+    of = MachineCode.of
+    monkeypatch.setattr(compilation, "_parts", lambda operations: 2)
+    monkeypatch.setattr(
+        MachineCode,
+        "of",
+        staticmethod(lambda bytecode, called: of(UNSELECTABLE.encode() if b"k3" in bytecode else bytecode, called)),
+    )
+    refused = {}
+    compiled = compile_kernels(program(), refuse=refused.__setitem__)
+    assert set(refused) == {"k3"} and set(compiled.addresses) == {"k0", "k1", "k2", "k4"}
+    assert isinstance(refused["k3"], CompilerError) and "Cannot select" in str(refused["k3"])
+    assert threads._running == 0, "a fork, and the end of the process, would wait for ever"
+
+
+def test_what_llvm_would_end_the_process_for_refuses_one_kernel():
+    """In a process of its own, which goes on, forks, and ends as any other."""
+    program = f"""if True:
+        import os, sys
+        sys.path.insert(0, {os.getcwd()!r})
+        import pytest
+        from tests.lowering.cpu.jit import test_compilation
+        for _ in range(2):
+            with pytest.MonkeyPatch.context() as patch:
+                test_compilation.refused_by_llvm(patch)
+        compiled = test_compilation.compile_kernels(test_compilation.program())
+        test_compilation.check(compiled.addresses)
+        child = os.fork()
+        if child == 0:
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        print("went on")"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and done.stdout == "went on\n", done.stderr
+
+
+@pytest.mark.skipif(host().vector_bits < 512, reason="no registers of 512 bits")
+def test_what_llvm_refuses_is_compiled_for_registers_of_half_the_width(monkeypatch):
+    """Instructions of AVX-512, functions of libraries and accesses of single lanes are those of these registers too."""
+    of, refused = MachineCode.of, []
+
+    def failing(bytecode: bytes, called):
+        if b"prefer-vector-width" not in bytecode:
+            refused.append(bytecode)
+            raise LlvmError("Cannot select")
+        return of(bytecode, called)
+
+    def function(x, i):
+        y = torch.exp(x) + x.lgamma() + x.cos() + x.pow(2.5) + x.erfinv()
+        return (
+            y.softmax(-1),
+            y.t().contiguous(),
+            y[:, i],
+            y.cumsum(1),
+            y.half().tanh(),
+            y[:, ::2] * 3,
+            y.bfloat16().sum(0),
+        )
+
+    monkeypatch.setattr(MachineCode, "of", staticmethod(failing))
+    x, i = torch.rand(40, 90) * 0.9 + 0.05, torch.randint(90, (20,))
+    got = torch.compile(function, backend="bascule", options={"on_error": "raise"})(x, i)
+    assert refused
+    for one, other in zip(got, function(x, i), strict=True):
+        torch.testing.assert_close(one, other, rtol=2e-2 if one.dtype.itemsize == 2 else 1e-5, atol=1e-5)
 
 
 def test_twenty_threads(monkeypatch):

@@ -62,3 +62,27 @@ def test_fewer_elements_than_lie_between_them(size, step):
     _equal(lambda x: (x[::step].clone(), x[::step].flip(0)), x)
     row = torch.randn(1, step - 1)  # its diagonal, repeated, lies `step` elements apart
     _equal(lambda x: (torch.cat([x] * size).diagonal() * 2, torch.cat([x, x])[None].diagonal(0, 1, 2).tril()), row)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32, torch.int16, torch.int8])
+@pytest.mark.parametrize("step", [2, 4])
+def test_elements_with_zeros_between_them(step, dtype):
+    """LLVM has no instructions for some such rows, of up to half of a register of 512 bits: gradients of every other column."""
+    for size in [*range(18, 34, 3), 56, 88]:
+        small, large = ((torch.randn(3, 5, n) * 50).to(dtype) for n in (-(-size // step), size))
+
+        def apart(small, large):
+            spread = torch.zeros_like(large)
+            spread[..., ::step] = small * large[..., ::step]
+            return spread, -spread
+
+        _equal(apart, small, large)
+    if dtype.is_floating_point:
+        x, y = large.requires_grad_(), small
+        compiled = torch.compile(
+            lambda x: x[..., ::step].square() * y, backend="bascule", options={"on_error": "raise"}
+        )
+        (got,), (want,) = (
+            torch.autograd.grad(f(x).sum(), x) for f in (compiled, lambda x: x[..., ::step].square() * y)
+        )
+        torch.testing.assert_close(got, want)
