@@ -138,7 +138,25 @@ class Memory:
         for lane, step in enumerate(steps):
             readers[step - first].append(lane)
         value = self._run(buffer, replace(common, offset=common.offset + first), run, readers, level)
-        return shuffle(self.s.at(level), value, value, [step - first for step in steps])
+        places = [step - first for step in steps]
+        times = len(places) // run.shape[0]
+        if (
+            stored == ir.IntegerType.get_signless(8)
+            and times in (2, 4, 8)
+            and places == [lane // times for lane in range(len(places))]
+        ):
+            return self._bytes_repeated(value, times, level)
+        return shuffle(self.s.at(level), value, value, places)
+
+    def _bytes_repeated(self, value: ir.Value, times: int, level: int) -> ir.Value:
+        """Each byte `times` times, as a product. LLVM never ends with a shift of 64 bytes that a shuffle repeats."""
+        b, count = self.b, value.type.shape[0]
+        wide = ir.VectorType.get([count], ir.IntegerType.get_signless(8 * times))
+        ones = b.constant(wide, sum(1 << 8 * byte for byte in range(times)))
+        product = b.value("arith.muli", wide, [b.value("arith.extui", wide, [value], None, level), ones], None, level)
+        return b.value(
+            "vector.bitcast", ir.VectorType.get([count * times], value.type.element_type), [product], None, level
+        )
 
     def _run(
         self, buffer: Buffer, first: Index, run: ir.Type, readers: Sequence[Sequence[int]], level: int

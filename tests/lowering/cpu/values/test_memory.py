@@ -64,6 +64,27 @@ def test_fewer_elements_than_lie_between_them(size, step):
     _equal(lambda x: (torch.cat([x] * size).diagonal() * 2, torch.cat([x, x])[None].diagonal(0, 1, 2).tril()), row)
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.bool])
+@pytest.mark.parametrize("times", [2, 3, 4, 8, 16])
+def test_repeated_elements_are_shifted(times, dtype):
+    """LLVM never ended with bytes."""
+    for size in (64, 100):
+        x = (torch.randn(3, size) * 9).to(dtype)
+
+        def shifted(x):
+            y = x.repeat_interleave(times, -1)
+            return (
+                y,
+                y.to(dtype) * 2,
+                y.to(torch.int8) + y.to(torch.int8),
+                y.to(torch.int16) << 3,
+                y.flip(-1) * 3,
+                y.roll(7, -1) * 2,
+            )
+
+        _equal(shifted, x)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32, torch.int16, torch.int8])
 @pytest.mark.parametrize("step", [2, 4])
 def test_elements_with_zeros_between_them(step, dtype):
