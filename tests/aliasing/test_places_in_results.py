@@ -117,3 +117,29 @@ def test_a_view_without_elements_lies_where_eagers_does(view):
     assert wanted.storage_offset() > 0
     places = [(y.shape, y.storage_offset(), y.untyped_storage().nbytes()) for y in (found, wanted)]
     assert places[0] == places[1]
+
+
+PLACES = {
+    "a remainder": lambda x: x.flatten()[x.shape[0] % x.numel() :],
+    "a quotient": lambda x: x.flatten()[x.numel() // x.shape[1] :],
+    "a remainder of rows": lambda x: x.view(-1)[x.shape[1] % x.numel() :][: x.shape[0]],
+    "of a view of a view": lambda x: x.t().t().flatten()[x.shape[0] % x.numel() :][x.shape[1] % x.shape[0] :],
+    "an element": lambda x: x.flatten()[(x.shape[0] + 1) % x.numel()],
+}
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpret"])
+@pytest.mark.parametrize("name", PLACES)
+def test_places_by_remainders_of_sizes(name, target):
+    """Composed maps do not show that they are places in memory."""
+    torch._dynamo.reset()
+    compiled = torch.compile(
+        PLACES[name], backend="bascule", dynamic=True, options={"target": target, "on_error": "raise"}
+    )
+    for sizes in ((5, 3), (4, 7), (3, 9)):
+        x = torch.randn(sizes)
+        got, want = compiled(x), PLACES[name](x)
+        assert (got.storage_offset(), got.shape, got.stride()) == (want.storage_offset(), want.shape, want.stride())
+        assert torch.equal(got, want)
+        got.add_(1)  # written through to the input
+        assert torch.equal(got, PLACES[name](x))

@@ -6,9 +6,11 @@ from typing import ClassVar
 from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier, compose
 from ...analysis.memory.buffers import at, difference, is_alias, moved_by
+from ...errors import UnsupportedError
 from ...ir import builders
-from ...ir.functions import graph_functions
-from ...ir.regions import ops_in
+from ...ir.functions import STORAGES, graph_functions
+from ...ir.locations import source_of
+from ...ir.regions import end_of, ops_in
 from ...ir.shapes import constant, expr, index_map, layout_of
 from ...mlir import ir, tensor
 from ..base import VALUES, Pass
@@ -21,8 +23,8 @@ class FoldViews(Pass):
     A `tensor.extract` of a view becomes one of the source, at the composed and simplified index. A view of a view becomes one view.
     What remains is used whole (by a call, a `copy_into`, a scatter, the return): where the source's layout after the map, counted
     from the view's first element, is the layout of the view's type, it is an alias and stays; otherwise it becomes a compute that
-    copies, of the same type. A view without elements is an alias where each view on the way to it is: it has a place all the same.
-    Views that nothing uses are erased.
+    copies, of the same type. A view is an alias where each view on the way to it is, too: one without elements has a place all the same, and
+    maps with remainders by symbols may not show it once they are composed. Views that nothing uses are erased.
     """
 
     name: ClassVar[str] = "fold-views"
@@ -73,23 +75,40 @@ def fold_views(graph: ir.Operation, simplifier: Simplifier) -> None:
         source, map_ = roots[result]
         sizes = list(view.attributes["shape"].value.results)
         with ir.InsertionPoint(view), view.location:
-            empty = _at_its_place(view, source, simplifier) if any(constant(size) == 0 for size in sizes) else None
             if is_alias(source.type, map_, result.type, sizes, simplifier):
                 if source == view.operands[0] and map_ == view.attributes["map"].value:
                     continue
                 map_ = index_map(len(sizes), list(map_.results))
                 replacement = builders.view(source, map_, sizes, result.type)
-            elif empty is not None:
-                replacement = builders.view(source, empty, sizes, result.type)
+            elif (place := _at_its_place(view, source, simplifier)) is not None:
+                replacement = builders.view(source, place, sizes, result.type)
             else:
+                _check(graph, view, source)
                 replacement = builders.compute(result.type, sizes, _copy(source, map_, indexing))
         result.replace_all_uses_with(replacement)
         view.erase()
 
 
+def _check(graph: ir.Operation, view: ir.Operation, source: ir.Value) -> None:
+    """Refuses to copy what the caller takes for a view of an argument: at the place that the result has in memory it looks for the view's."""
+    arguments = [a for a in graph.regions[0].blocks[0].arguments if isinstance(a.type, ir.RankedTensorType)]
+    if STORAGES not in graph.attributes or source not in arguments:
+        return
+    storages = list(graph.attributes[STORAGES])
+    owner = storages[arguments.index(source)]
+    returned = list(end_of(graph.regions[0].blocks[0]).operands)
+    shared = {value for value, storage in zip(returned, storages[len(arguments) :]) if storage == owner}
+    moved, value = expr(0), view.results[0]
+    while value != source:
+        moved, value = moved + moved_by(value.owner.operation), value.owner.operation.operands[0]
+    if view.results[0] in shared and constant(difference(moved, expr(0))) != 0:
+        told = "a view of an input, whose place among the input's elements is not known, would be returned as a copy"
+        raise UnsupportedError(told, location=source_of(view.location))
+
+
 def _at_its_place(view: ir.Operation, source: ir.Value, simplifier: Simplifier) -> ir.AffineMap | None:
-    """A map of `view`, which has no elements, into `source`: what each view on the way adds to the offset is in it, though the composed maps
-    may drop the dimension that it was for. None where one of them is no alias."""
+    """A map of `view` into `source`, where the composed maps do not show one, or drop the dimension that it was for: what each view on the way
+    adds to the offset is in it. None where one of them is no alias."""
     moved = expr(0)
     value = view.results[0]
     while value != source:
