@@ -271,8 +271,8 @@ class KernelFunction:
                     return [ix.scalar(digit) for digit in domain.following(e, digits)]
                 return domain.run(e, domain.digits(e, number), [], self._step(e, domain.body))
 
-            def tiles(first=first, last=last, tile=tile, domain=domain, counted=members == 1) -> list[ir.Value]:
-                start = domain.digits(e, first) if counted and domain.counts(e) else []
+            def tiles(first=first, last=last, tile=tile, domain=domain, alone=members == 1) -> list[ir.Value]:
+                start = domain.digits(e, first) if alone and domain.is_counted(e) else []
                 digits = [ix.scalar(digit) for digit in start]
                 b.loop(ix.scalar(first), ix.scalar(last), b.constant(b.index, 1), digits, tile)
                 return []

@@ -87,8 +87,8 @@ class Domain:
             found.append(Index(more, level=b.level, multiple=1))
         return found
 
-    def counts(self, e: Emitter) -> bool:
-        """Whether the digits of tiles are to be counted: some of their sizes are not known."""
+    def is_counted(self, e: Emitter) -> bool:
+        """Whether the digits of tiles are counted: some of their sizes are not known."""
         return any(size.constant is None for size in self._sizes(e)[:-1])
 
     def _sizes(self, e: Emitter) -> list[Index]:
