@@ -14,7 +14,19 @@ INT, INTS, TEXT, FLAG, MAP = ir.IntegerAttr, ir.DenseI64ArrayAttr, ir.StringAttr
 _CPU_LOOP: Keys = {
     **{
         key: (INT, True)
-        for key in ("vector", "lanes", "prefetch", "joins", "blocked", "block", "across", "rows", "grain", "fission")
+        for key in (
+            "vector",
+            "lanes",
+            "prefetch",
+            "short",
+            "joins",
+            "blocked",
+            "block",
+            "across",
+            "rows",
+            "grain",
+            "fission",
+        )
     },
     "groups": ([INTS], True),
     "serial": (INTS, True),

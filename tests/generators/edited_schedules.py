@@ -146,7 +146,8 @@ def _loop(random: Random, own: cpu.LoopSchedule, count: int) -> cpu.LoopSchedule
     vector = random.choice([-1, *range(len(groups)), min(own.vector, len(groups) - 1)])
     lanes = 1 if vector < 0 else random.choice(LANES)
     if own.tasks is None and random.random() < 0.9:
-        return cpu.LoopSchedule(groups, vector, lanes, prefetch=random.choice([0, 0, 64, 4096]))
+        others = {"prefetch": random.choice([0, 0, 64, 4096]), "short": random.choice([0, 0, 3, 40])}
+        return cpu.LoopSchedule(groups, vector, lanes, **others)
     return cpu.LoopSchedule(groups, vector, lanes, _tasks(random, own.tasks, len(groups), vector, lanes))
 
 

@@ -33,6 +33,8 @@ class ScheduleKernels(Pass):
         lanes       elements of a vector, a power of two: several registers' worth are so many operations in flight. 1 without `vector`
         prefetch    of a loop inside, with lanes: its reads along them that start elsewhere at other points around it ask for the memory
                     so many bytes further on. Left out where none do
+        short       of a reduction with lanes along a group of a size that is not known: rows of so many points or fewer have lanes of one
+                    register. Left out: none have
         joins       instead of all others: this reduction runs inside the loop of reduction number `joins`, its neighbour over equal ranges
 
     and, of a loop whose points threads share (the domain; or, of a kernel of one point, any `foreach` and `reduce` directly in it):

@@ -36,6 +36,10 @@ SQUARE_OPS = 24  # ops of a body that may be there once for each row of a tile i
 SQUARES = 2  # reads that may be such tiles
 FISSION_BLOCK = 64  # points that go through phases together
 FISSION_GAIN = 0.05  # of a point's cost, what functions beside its loops take at least
+# Times the lanes, points up to which a reduction with functions in it has lanes of one register, others half: of rows of 8 f32 a softmax takes
+# 0.5 of the time that it takes with four registers, of 24 0.8, of 48 0.9, of 200 1.0, a sum 0.8, 1.0, 1.25 and 1.05 (AVX-512, one thread,
+# 2026-11-29, `benchmarks.cpu_layouts`).
+LONG_SHORT = 2
 LARGE = 16384  # points from which a loop of a single-point kernel is shared among threads
 TILES = 4  # no wider lanes than leave so many tiles
 COLUMN_OPS = 12  # ops of a reduction of columns that may hold as many accumulators as half of all registers
@@ -289,7 +293,17 @@ class Planner:
             short = len(groups) == 1 and size is not None and size <= SHORT * width
             if size is not None and size % (2 * width) == 0 and width == 4 * self.register and not short:
                 width *= 2  # its operations wait for each other once a vector
-        return best / max(points, 1.0), LoopSchedule(groups, choice, width)
+        return best / max(points, 1.0), LoopSchedule(
+            groups, choice, width, short=self._short(node, groups, choice, width)
+        )
+
+    def _short(self, node: Node | None, groups: Groups, choice: int, lanes: int) -> int:
+        """Points of a row up to which lanes of one register are faster than several registers under a mask."""
+        if node is None or node.name != "bascule.reduce" or choice < 0 or lanes <= self.register:
+            return 0
+        if length(self.body, node.blocks[0], groups[choice]) is not None:
+            return 0
+        return LONG_SHORT * lanes if any(map(is_long, node.blocks[0].walk())) else lanes // 2
 
     def _width(self, block: Block, size: int) -> int:
         """Lanes: several registers while the body is small, no more than the size asks for."""

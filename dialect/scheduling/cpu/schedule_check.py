@@ -9,7 +9,7 @@ from ...ir.loop_ops import KernelOp
 from ...mlir import ir
 from .joined_reductions import join_siblings
 from .loop_fission import phases
-from .loop_legality import colliding, moving_reads, reads_along, together
+from .loop_legality import colliding, length, moving_reads, reads_along, together
 from .schedule_form import REGISTERS, SCRATCH, KernelSchedule, LoopSchedule, Tasks, from_attribute, refusal
 
 LANES = 512  # more than any machine has in flight
@@ -104,6 +104,11 @@ class _Check:
         if node is not None and node.name == "bascule.scan" and any(len(group) > 1 for group in loop.groups):
             raise refusal(op, "walks ranges of a scan as one")
         self._prefetch(op, block, loop)
+        if loop.short and (node is None or not self._may_be_short(node, loop)):
+            raise refusal(
+                op,
+                f"has other lanes for up to {loop.short} points of what is no reduction along lanes of a size not known",
+            )
         if loop.vector < 0:
             return
         if self._arguments(block, loop, [loop.vector]) & meeting:
@@ -112,6 +117,11 @@ class _Check:
             dim = node.op.attributes["dim"].value
             if dim in loop.groups[loop.vector]:
                 raise refusal(op, f"has lanes along range {dim}, along which it scans")
+
+    def _may_be_short(self, node: Node, loop: LoopSchedule) -> bool:
+        if node.name != "bascule.reduce" or loop.vector < 0 or not 0 < loop.short <= FARTHEST:
+            return False
+        return length(self.body, node.blocks[0], loop.groups[loop.vector]) is None
 
     @staticmethod
     def _prefetch(op: ir.Operation, block: Block, loop: LoopSchedule) -> None:

@@ -36,7 +36,8 @@ class Tasks:
 @dataclass(frozen=True)
 class LoopSchedule:
     """`groups`: the ranges, those of 1 left out, neighbours together that are walked as one. `vector`: the group of the lanes, or -1.
-    `prefetch`: how far ahead of its reads memory is asked for, in bytes; 0: not. `joins`: the number of the reduction in whose loop
+    `prefetch`: how far ahead of its reads memory is asked for, in bytes; 0: not. `short`: points up to which a reduction of a size that is not
+    known has lanes of one register. `joins`: the number of the reduction in whose loop
     this one runs, or -1. `tasks`: of a loop that threads share."""
 
     groups: Groups = ()
@@ -45,6 +46,7 @@ class LoopSchedule:
     tasks: Tasks | None = None
     joins: int = -1
     prefetch: int = 0
+    short: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ def _entries(loop: LoopSchedule) -> dict[str, ir.Attribute]:
     }
     if loop.prefetch:
         entries["prefetch"] = i64(loop.prefetch)
+    if loop.short:
+        entries["short"] = i64(loop.short)
     tasks = loop.tasks
     if tasks is not None:
         entries["blocked"] = i64(tasks.blocked)
@@ -132,8 +136,8 @@ def _loop(attribute: ir.Attribute) -> LoopSchedule:
     if "joins" in entries:
         return LoopSchedule(joins=entries["joins"])
     groups, vector, lanes = (entries.pop(key) for key in ("groups", "vector", "lanes"))
-    prefetch = entries.pop("prefetch", 0)
-    return LoopSchedule(groups, vector, lanes, Tasks(**entries) if entries else None, prefetch=prefetch)
+    own = {key: entries.pop(key, 0) for key in ("prefetch", "short")}
+    return LoopSchedule(groups, vector, lanes, Tasks(**entries) if entries else None, **own)
 
 
 def _plain(attribute: ir.Attribute) -> Any:

@@ -19,6 +19,7 @@ class LoopPlan:
     vector: int
     width: int  # lanes; 1 without a vector group
     prefetch: int = 0  # bytes that reads along the lanes ask for memory ahead
+    short: int = 0  # points along the lanes up to which they are those of one register
 
 
 @dataclass
@@ -50,7 +51,7 @@ def _only_stored(body: Body) -> frozenset[int]:
 
 
 def _plan(op: ir.Operation, loop: LoopSchedule) -> LoopPlan:
-    return LoopPlan(tuple(sizes_of(op)), loop.groups, loop.vector, loop.lanes, loop.prefetch)
+    return LoopPlan(tuple(sizes_of(op)), loop.groups, loop.vector, loop.lanes, loop.prefetch, loop.short)
 
 
 def length(sizes: tuple[ir.AffineExpr, ...]) -> int | None:

@@ -167,12 +167,12 @@ def _vectors(plan: LoopPlan) -> int | None:
 @rule("bascule.reduce")
 def _reduce(e: Emitter, node: Node) -> None:
     plan = e.loops[node]
-    few = _few_lanes(e, plan)
-    if few is None:
+    short = _is_short(e, plan)
+    if short is None:
         reducing, state = _walked(e, node, plan)
         return reducing.define(state)
     narrow = replace(plan, width=e.target.lanes)
-    state = e.b.branch(few, lambda: _walked(e, node, narrow)[1], lambda: _walked(e, node, plan)[1])
+    state = e.b.branch(short, lambda: _walked(e, node, narrow)[1], lambda: _walked(e, node, plan)[1])
     Reducing(e, node, plan).define(state)
 
 
@@ -184,17 +184,12 @@ def _walked(e: Emitter, node: Node, plan: LoopPlan) -> tuple[Reducing, Values]:
     return reducing, reducing.folded(state)
 
 
-def _few_lanes(e: Emitter, plan: LoopPlan) -> ir.Value | None:
-    """Whether a row is so short that lanes of one register are faster; None where that is known to be so or not, or lanes are no more.
-
-    Lanes of four registers are under a mask as a whole: of rows of 8 f32 a softmax takes 0.5 of their time with one, of 24 0.8, of 48 0.9, a sum
-    0.8, 1.0 and 1.25 (AVX-512, one thread, 2026-11-29, `benchmarks.cpu_layouts`)."""
-    if e.lanes > 1 or plan.vector < 0 or plan.width <= e.target.lanes:
+def _is_short(e: Emitter, plan: LoopPlan) -> ir.Value | None:
+    """Whether a row has so few points that the lanes are those of one register; None where none has."""
+    if e.lanes > 1 or not plan.short or plan.width <= e.target.lanes:
         return None
-    points = group_size(e, plan, plan.groups[plan.vector])
-    if points.constant is not None:
-        return None
-    return Scalars(e.b).compare("ule", e.ix.scalar(points), e.b.constant(e.b.index, plan.width // 2))
+    points = e.ix.scalar(group_size(e, plan, plan.groups[plan.vector]))
+    return Scalars(e.b).compare("ule", points, e.b.constant(e.b.index, plan.short))
 
 
 def closed(s: Scalars, kind: Reduction, state: Values) -> Values:
