@@ -1,5 +1,6 @@
 """The pass `fold-views`: reads through views become reads of the source; views that stay are aliases."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -98,9 +99,7 @@ def _check(graph: ir.Operation, view: ir.Operation, source: ir.Value) -> None:
     owner = storages[arguments.index(source)]
     returned = list(end_of(graph.regions[0].blocks[0]).operands)
     shared = {value for value, storage in zip(returned, storages[len(arguments) :]) if storage == owner}
-    moved, value = expr(0), view.results[0]
-    while value != source:
-        moved, value = moved + moved_by(value.owner.operation), value.owner.operation.operands[0]
+    moved = sum(map(moved_by, _way(view, source)), expr(0))
     if view.results[0] in shared and constant(difference(moved, expr(0))) != 0:
         told = "a view of an input, whose place among the input's elements is not known, would be returned as a copy"
         raise UnsupportedError(told, location=source_of(view.location))
@@ -110,20 +109,26 @@ def _at_its_place(view: ir.Operation, source: ir.Value, simplifier: Simplifier) 
     """A map of `view` into `source`, where the composed maps do not show one, or drop the dimension that it was for: what each view on the way
     adds to the offset is in it. None where one of them is no alias."""
     moved = expr(0)
-    value = view.results[0]
-    while value != source:
-        op = value.owner.operation
+    for op in _way(view, source):
         sizes = list(op.attributes["shape"].value.results)
-        told = op.operands[0].type, op.attributes["map"].value, value.type
+        told = op.operands[0].type, op.attributes["map"].value, op.results[0].type
         if all(constant(size) != 0 for size in sizes) and not is_alias(*told, sizes, simplifier):
             return None
-        moved, value = moved + moved_by(op), op.operands[0]
+        moved = moved + moved_by(op)
     layout, wanted = layout_of(source.type), layout_of(view.results[0].type)
     for k in range(layout.n_dims):
         along = [int(i == k) for i in range(layout.n_dims)]
         if difference(at(layout, along), at(layout, [0] * layout.n_dims)) == expr(1):
             return index_map(wanted.n_dims, [moved + wanted.results[0] if step else 0 for step in along])
     return None
+
+
+def _way(view: ir.Operation, source: ir.Value) -> Iterator[ir.Operation]:
+    """The views from `view` to `source`."""
+    yield view
+    while (value := view.operands[0]) != source:
+        view = value.owner.operation
+        yield view
 
 
 def _copy(source: ir.Value, map_: ir.AffineMap, indexing: Indexing):

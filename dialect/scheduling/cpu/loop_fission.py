@@ -4,7 +4,6 @@ In even phases a point is by itself, as the loops in it have lanes of their own;
 want. What a phase needs of an earlier one is kept for all points (scalar expansion).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...analysis.bodies.body_summary import Body
@@ -53,9 +52,9 @@ def _levels(block: Block) -> dict[Node, int]:
         if _is_repeated(node, made):
             continue
         level = max((made[value] for value in node.uses() if value in made), default=0)
-        inside = list(_accesses(node))
-        level = max([level, *(stored.get(buffer, 0) for _, buffer in inside)])
-        stores = [buffer for access, buffer in inside if access.name == "bascule.store"]
+        inside = [each for each in Block([], [node], []).walk() if each.name in ACCESSES]
+        level = max([level, *(stored.get(_buffer(access), 0) for access in inside)])
+        stores = [_buffer(access) for access in inside if access.name == "bascule.store"]
         if stores:
             level = max(level, accessed)
         if node.blocks or is_long(node):
@@ -75,13 +74,8 @@ def _is_repeated(node: Node, made: dict[int, int]) -> bool:
     )
 
 
-def _accesses(node: Node) -> Iterator[tuple[Node, int]]:
-    """Those that `node` is or has inside, with their buffers."""
-    if node.name in ACCESSES:
-        yield node, node.operands[ACCESSES[node.name] - 1]
-    for block in node.blocks:
-        for inner in block.nodes:
-            yield from _accesses(inner)
+def _buffer(access: Node) -> int:
+    return access.operands[ACCESSES[access.name] - 1]
 
 
 def _nodes(block: Block, levels: dict[Node, int], level: int) -> list[Node]:

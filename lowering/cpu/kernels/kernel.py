@@ -265,11 +265,10 @@ class KernelFunction:
                 if family is not None and len(family.members) > 1:
                     member, number = ix.divide(number, count)
                     self._take_buffers(e, data, k, family, member)
-                elif values:
-                    digits = [Index(value, level=b.level, multiple=1) for value in values]
-                    domain.run(e, digits, [], self._step(e, domain.body))
-                    return [ix.scalar(digit) for digit in domain.following(e, digits)]
-                return domain.run(e, domain.digits(e, number), [], self._step(e, domain.body))
+                counted = [Index(value, level=b.level, multiple=1) for value in values]
+                digits = counted or domain.digits(e, number)
+                domain.run(e, digits, [], self._step(e, domain.body))
+                return [ix.scalar(digit) for digit in domain.following(e, digits)] if counted else []
 
             def tiles(first=first, last=last, tile=tile, domain=domain, alone=members == 1) -> list[ir.Value]:
                 start = domain.digits(e, first) if alone and domain.is_counted(e) else []
