@@ -39,7 +39,7 @@ lit: $(READY)
 pytest: $(READY)
 	$(BIN)/python -m pytest tests --few-cases $(WORKERS)
 
-# All cases of all tests. `make pytest` runs a fixed part of them: of a function with many cases the first two and every fourth, of PyTorch's
+# All cases of all tests. `make pytest` runs a fixed part of them: of a function with many cases the first two and a fourth of the rest, of PyTorch's
 # databases of operators, modules and optimizers, and of what is drawn with fixed seeds, as tests/parts.py says.
 WHOLE := BASCULE_HYPOTHESIS=whole $(foreach name,OPERATORS DATABASES GENERATORS,BASCULE_$(name)_PART=1/1)
 test-all: lint lit

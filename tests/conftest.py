@@ -9,6 +9,7 @@ import os
 import random
 from collections import Counter
 from itertools import count
+from zlib import crc32
 
 import pytest
 import torch
@@ -56,18 +57,21 @@ IN_PARTS = {"operators", "databases", "generators", "properties"}
 def pytest_addoption(parser):
     parser.addoption("--every", type=int, default=1, metavar="N", help="run of each file the first test and every Nth")
     parser.addoption(
-        "--few-cases", action="store_true", help="run of each function's cases the first two and every fourth"
+        "--few-cases", action="store_true", help="run of each function's cases the first two and a fourth of the rest"
     )
 
 
 def pytest_collection_modifyitems(config, items):
-    """Keeps the same tests in every run: they are counted as their file gives them, before any is left out by its name or marker."""
+    """Keeps the same tests in every run: they are counted as their file gives them, before any is left out by its name or marker.
+
+    Of many cases a fourth is told by their names: one that is added, or taken out, moves no other in or out of the run.
+    """
     every, few = config.getoption("every"), config.getoption("few_cases")
     seen, kept, left = Counter(), [], []
     for item in items:
         function = item.nodeid.partition("[")[0]
         many = few and not IN_PARTS.intersection(item.path.parts)
-        out = seen[item.path] % every or (many and seen[function] > 1 and seen[function] % 4)
+        out = seen[item.path] % every or (many and seen[function] > 1 and crc32(item.nodeid.encode()) % 4)
         (left if out else kept).append(item)
         seen.update((item.path, function))
     config.hook.pytest_deselected(items=left)

@@ -8,10 +8,10 @@ import pytest
 from tests import conftest
 
 
-def kept(every=1, few=False, folder="frontend"):
+def kept(every=1, few=False, folder="frontend", cases=range(12)):
     """Of a file with a test of 12 cases, one of two, and one without."""
     path = Path("tests") / folder / "test_it.py"
-    names = [f"many[{n}]" for n in range(12)] + ["two[a]", "two[b]", "one"]
+    names = [f"many[{n}]" for n in cases] + ["two[a]", "two[b]", "one"]
     items = [SimpleNamespace(path=path, nodeid=f"{path}::{name}") for name in names]
     left = []
     config = SimpleNamespace(
@@ -28,7 +28,14 @@ def test_all_run_where_nothing_is_asked():
 
 
 def test_a_few_cases_of_each_function():
-    assert kept(few=True) == ["many[0]", "many[1]", "many[4]", "many[8]", "two[a]", "two[b]", "one"]
+    few = kept(few=True, cases=range(400))
+    assert [name for name in few if not name.startswith("many")] == ["two[a]", "two[b]", "one"]
+    assert few[:2] == ["many[0]", "many[1]"] and 70 < len(few) < 130
+
+
+def test_a_case_that_is_added_moves_no_other():
+    before, after = kept(few=True, cases=range(400)), kept(few=True, cases=[*range(200), "new", *range(200, 400)])
+    assert before == [name for name in after if name != "many[new]"]
 
 
 @pytest.mark.parametrize("folder", sorted(conftest.IN_PARTS))
