@@ -12,11 +12,12 @@ from bascule.compat.operators.schemas import OpOverload
 from ..fx.fused_products import DEEPEST, LEAST, mark, sizes_of
 from ..fx.operator_effects import draws
 from ..fx.storages import is_view
-from ..fx.trace_context import known
+from ..fx.trace_context import hint, known
 
 aten = torch.ops.aten
 
 NARROW = (torch.float16, torch.bfloat16)
+TILE = 64  # rows of a program, of an attention of many
 COPIES = (aten._to_copy.default, aten.detach.default, aten.clone.default, aten.view.default, aten.expand.default)
 # Of their first operand homogeneous, element by element, whatever the others are.
 SCALINGS = (aten.native_dropout_backward.default, aten.mul.Tensor, aten.mul.Scalar, aten.div.Tensor, aten.div.Scalar)
@@ -165,14 +166,23 @@ def is_pointwise(node: Node) -> bool:
     return node.target in COPIES or is_view(node) or (torch.Tag.pointwise in node.target.tags and not seeded)
 
 
-def fits(result: Node, scored: Sequence[Node], sizes: Sequence[int]) -> bool:
-    """Whether the kernels take what is summed and so many rows, and rows and columns are those of the products. Of few rows calls take no
-    longer, but for keys and values that an index gathers, as from a cache of pages: for a call these are written first. The batch and the number
-    of keys may change from call to call."""
+def fits(result: Node, scored: Sequence[Node], sizes: Sequence[int | torch.SymInt]) -> bool:
+    """Whether the kernels take what is summed and so many rows, and rows and columns are those of the products. Heads are static, other sizes
+    may change from call to call."""
     deep = [sizes_of(node.args[0])[-1] for node in scored if node.target is aten.bmm.default] + [sizes_of(result)[-1]]
     batch, rows, _ = sizes_of(result)
-    if not all(isinstance(size, int) for size in (rows, sizes[-2], *deep)):
-        return False
-    enough = rows >= LEAST or (rows > 1 and is_gathered(result.args[1]))
-    alike = rows == sizes[-2] and known(batch == prod(sizes[:-2]))
-    return enough and alike and all(LEAST <= n <= DEEPEST for n in deep)
+    alike = known(rows == sizes[-2]) and known(batch == prod(sizes[:-2]))
+    return (
+        alike
+        and _are_enough(rows, sizes[-1], result.args[1])
+        and all(isinstance(n, int) and LEAST <= n <= DEEPEST for n in deep)
+    )
+
+
+def _are_enough(rows: int | torch.SymInt, keys: int | torch.SymInt, values: Node) -> bool:
+    """Whether a kernel takes no longer than calls do of so few rows. Keys and values that an index gathers, as from a cache of pages, are
+    written first for a call. Rows that change have no parts of keys beside each other: where they are not as many as keys, there is a tile of
+    them now."""
+    if isinstance(rows, int):
+        return rows >= LEAST or (rows > 1 and is_gathered(values))
+    return known(rows == keys) or (hint(rows) or 0) >= TILE

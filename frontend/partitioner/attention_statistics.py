@@ -17,8 +17,10 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from bascule.compat.operators.schemas import OpOverload
 
-from ..fx.fused_products import mark, sizes_of
+from ..fx.fused_products import are_alike, mark, sizes_of
 from ..fx.node_calls import call_like
+from ..fx.size_nodes import SizeNodes
+from ..fx.trace_context import known
 from ..fx_passes.attention_structure import (
     Softmax,
     fits,
@@ -38,10 +40,10 @@ LOG2_E = 1.4426950408889634
 def save_attention_statistics(graph: Graph, devices: Sequence[str] = ("cuda",)) -> int:
     """Saves the maximum and the sum of exponentials of rows of scores, from which the backward of an attention by hand computes the
     probabilities again. Of a joint graph on `devices`, before it is split; returns how many attentions there were."""
-    found = 0
+    found, sizes = 0, SizeNodes(graph)
     for node in graph.find_nodes(op="call_function", target=aten._softmax_backward_data.default):
         if node.meta["val"].device.type in devices and (attention := _Attention.of(node)) is not None:
-            attention.rewrite(graph)
+            attention.rewrite(graph, sizes)
             found += 1
     return found
 
@@ -67,14 +69,16 @@ class _Attention:
         sizes = gradient.meta["val"].shape
         if softmax is None or dim % len(sizes) != len(sizes) - 1 or any(key in gradient.meta for key in CHECKPOINTED):
             return None
-        if not all(isinstance(size, int) and size > 0 for size in sizes):
+        if not all(known(size > 0) for size in sizes):
             return None
         scored = made_of_product(softmax.scores)
         weights = list(weights_of(softmax.probabilities))
         readers = {user for node in weights for user in node.users}.difference(weights, [gradient])
         products = [user for user in readers if user.target is aten.bmm.default]
         results = [
-            user for user in products if user.args[0] in weights and sizes_of(user.args[0])[-2:] == sizes_of(out)[-2:]
+            user
+            for user in products
+            if user.args[0] in weights and are_alike(sizes_of(user.args[0])[-2:], sizes_of(out)[-2:])
         ]
         if scored is None or len(products) < len(readers):
             return None
@@ -87,18 +91,18 @@ class _Attention:
                 return _Attention(gradient, softmax, scored, weights, result, product, others)
         return None
 
-    def rewrite(self, graph: Graph) -> None:
-        scores, most, total = self._statistics(graph)
+    def rewrite(self, graph: Graph, sizes: SizeNodes) -> None:
+        scores, most, total = self._statistics(graph, sizes)
         first = min([self.gradient, *self.again])  # in the order of the graph
         with graph.inserting_before(first):
-            make = _Maker(graph, self.gradient)
+            make = _Maker(graph, self.gradient, sizes)
             distance = make(aten.sub.Tensor, scores, most)
             scaled = make(aten.mul.Tensor, distance, LOG2_E)
             power = make(aten.sub.Tensor, scaled, make(aten.log2.default, total))
             again = make(aten.exp2.default, power)
             for node in (again, power, scaled, distance):
                 _again(node)
-        self._weigh_again(graph, first, again)
+        self._weigh_again(graph, first, again, sizes)
         mark([*self.scored, self.result, self.given, *self.again, *reads_of(self.gradient)])
         given, _, _, dtype = self.gradient.args
         with graph.inserting_before(self.gradient):
@@ -111,12 +115,12 @@ class _Attention:
         self.gradient.replace_all_uses_with(change)
         graph.erase_node(self.gradient)
 
-    def _statistics(self, graph: Graph) -> tuple[Node, Node, Node]:
+    def _statistics(self, graph: Graph, size_nodes: SizeNodes) -> tuple[Node, Node, Node]:
         """The scores, and of each row their maximum and the sum of exponentials, of the sizes of the product: a batch, rows and keys."""
         old = self.softmax.probabilities
         sizes = [*sizes_of(self.result)[:2], sizes_of(old)[-1]]
         with graph.inserting_before(old):
-            make = _Maker(graph, old)
+            make = _Maker(graph, old, size_nodes)
             scores = make.view(self.softmax.scores, sizes)
             most = make(aten.amax.default, scores, [-1], True)
             power = make(aten.exp.default, make(aten.sub.Tensor, scores, most))
@@ -130,11 +134,11 @@ class _Attention:
             _again(node)
         return scores, most, total
 
-    def _weigh_again(self, graph: Graph, at: Node, again: Node) -> None:
+    def _weigh_again(self, graph: Graph, at: Node, again: Node, sizes: SizeNodes) -> None:
         """Has the backward read weights that are computed from probabilities `again`."""
         first, *rest = self.weights
         with graph.inserting_before(at):
-            copies = {first: _again(_Maker(graph, first).view(again, sizes_of(first)))}
+            copies = {first: _again(_Maker(graph, first, sizes).view(again, sizes_of(first)))}
             for node in rest:
                 arguments = [copies.get(arg, arg) if isinstance(arg, Node) else arg for arg in node.args]
                 copies[node] = _again(call_like(graph, node, node.target, *arguments, **node.kwargs))
@@ -148,6 +152,7 @@ class _Maker:
 
     graph: Graph
     like: Node
+    sizes: SizeNodes
 
     def __call__(self, target: OpOverload, *args: Any, **kwargs: Any) -> Node:
         made = call_like(self.graph, self.like, target, *args, **kwargs)
@@ -155,7 +160,7 @@ class _Maker:
         return made
 
     def view(self, node: Node, sizes: Sequence[int]) -> Node:
-        return node if sizes_of(node) == [*sizes] else self(aten.view.default, node, [*sizes])
+        return node if are_alike(sizes_of(node), sizes) else self(aten.view.default, node, self.sizes(sizes))
 
     def cast(self, node: Node, dtype: torch.dtype) -> Node:
         return node if node.meta["val"].dtype == dtype else self(aten._to_copy.default, node, dtype=dtype)
@@ -173,7 +178,7 @@ def _given(given: Node, result: Node) -> Node | None:
         return None
     seed, values = products[0].args
     turned = values.target in (aten.transpose.int, aten.permute.default) and values.args[0] is result.args[1]
-    return products[0] if turned and sizes_of(seed) == sizes_of(result) else None
+    return products[0] if turned and are_alike(sizes_of(seed), sizes_of(result)) else None
 
 
 def _is_fused(reader: Node) -> bool:

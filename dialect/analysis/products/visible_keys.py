@@ -7,6 +7,7 @@ weights are equal. A weight is 0 where its score is -inf, as exp is, and where i
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 from typing import TypeVar
 
@@ -20,6 +21,7 @@ T = TypeVar("T")
 MOST = 8  # intervals of a union
 READS = ("tensor.extract", "memref.load")
 READ = 1 << 40  # what a number that is read counts as, either way
+MOST_PLACES = 1 << 31  # places of a size that is not known, at most
 OEQ = 1  # the number of that predicate of arith.cmpf
 
 
@@ -43,15 +45,15 @@ EXCHANGED = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "
 def visible_keys(
     value: ir.Value,
     key: int,
-    extents: Mapping[int, int],
+    sizes: Mapping[int, ir.AffineExpr],
     index: Callable[[ir.Value], ir.AffineExpr | None],
     *,
     weight: bool = False,
 ) -> Visible | None:
     """Where `value`, a score, may be other than -inf (a `weight`, other than 0); None where nothing bounds that. `key` is the number of its
-    index, `extents` has the sizes of all indices that may be named, `index` gives an index value as an expression of these, or None. An integer
-    that is read may be one too, of a number that has no size: a length, as of the keys that a cache has of a sequence."""
-    masks = Masks(key, extents, index)
+    index, `sizes` has those of all indices that may be named, known or not, `index` gives an index value as an expression of these, or None. An
+    integer that is read may be one too, of a number that has no size: a length, as of the keys that a cache has of a sequence."""
+    masks = Masks(key, sizes, index)
     found = masks.weight(value) if weight else masks.score(value)
     # What is before the first key of one interval alone, or after the last of one alone, is in another.
     begins, ends = (all(bounds) for bounds in ([i.first for i in found], [i.end for i in found]))
@@ -88,8 +90,14 @@ class Masks:
     """Reads masks, see `visible_keys`."""
 
     key: int
-    extents: Mapping[int, int]
+    sizes: Mapping[int, ir.AffineExpr]
     index: Callable[[ir.Value], ir.AffineExpr | None]
+
+    @cached_property
+    def extents(self) -> dict[int, int]:
+        """How many places each index has, at most."""
+        known = {dim: constant(size) for dim, size in self.sizes.items()}
+        return {dim: MOST_PLACES if size is None else size for dim, size in known.items()}
 
     def score(self, value: ir.Value) -> Visible:
         """Where a float is other than -inf, or more."""
@@ -147,14 +155,14 @@ class Masks:
         places = [dim for dim in everything - rows if self.extents.get(dim) != 1]
         if len(places) != 1 or places[0] not in self.extents:
             return len(places) == 0
-        masks, size = Masks(places[0], self.extents, self.index), expr(self.extents[places[0]])
+        masks = Masks(places[0], self.sizes, self.index)
         hidden = masks.hidden(score)
         bounds = [
             bound for interval in hidden for bound in (*interval.end, *(expr(first - 1) for first in interval.first))
         ]
         dims = dict.fromkeys(dim for bound in bounds for dim in dims_of(bound))
         candidates = [expr(0), *map(ir.AffineExpr.get_dim, dims), *bounds]
-        return any(self._is_outside(place, hidden, size) for place in candidates)
+        return any(masks._is_inside(place) and masks._is_outside(place, hidden) for place in candidates)
 
     def hidden(self, value: ir.Value) -> Visible:
         """Where a mask may make a float -inf, or more; what is read or multiplied is taken for finite."""
@@ -170,18 +178,25 @@ class Masks:
                 return ()
         return _or(*map(self.hidden, owner.operands))
 
-    def _is_outside(self, place: ir.AffineExpr, hidden: Visible, size: ir.AffineExpr) -> bool:
-        """Whether `place` is always in a row of `size`, and in none of the intervals `hidden`."""
+    def _is_inside(self, place: ir.AffineExpr) -> bool:
+        """Whether there is always a key at `place`, where there are keys: of a size that is not known at the first, and at an index of so many
+        places."""
+        size = self.sizes[self.key]
+        if constant(size) is not None:
+            return self._is_before(expr(-1), place) and self._is_before(place, size)
+        place = place.maybe_downcast()
+        return constant(place) == 0 or (isinstance(place, ir.AffineDimExpr) and self.sizes.get(place.position) == size)
 
-        def before(one: ir.AffineExpr, other: ir.AffineExpr) -> bool:
-            return self._range(_collected(expr(other - one)))[0] > 0
-
-        inside = before(expr(-1), place) and before(place, size)
-        return inside and all(
-            any(before(place, first) for first in interval.first)
-            or any(before(expr(end - 1), place) for end in interval.end)
+    def _is_outside(self, place: ir.AffineExpr, hidden: Visible) -> bool:
+        """Whether `place` is always in none of the intervals `hidden`."""
+        return all(
+            any(self._is_before(place, first) for first in interval.first)
+            or any(self._is_before(expr(end - 1), place) for end in interval.end)
             for interval in hidden
         )
+
+    def _is_before(self, one: ir.AffineExpr, other: ir.AffineExpr) -> bool:
+        return self._range(_collected(expr(other - one)))[0] > 0
 
     def _dims(self, value: ir.Value) -> set[int] | None:
         """The indices that `value` depends on, those of loops in it left out; None if one is not known."""

@@ -38,7 +38,7 @@ class ExpandProducts(Pass):
       weight of a linear layer, (N, K), seen transposed. With `across` also where memory runs along the results (a matrix (K, N)): sums of
       columns. Of three rows or more, and of (K, N), cuBLAS is as fast;
     - an outer product, whose inner size is 1: pointwise;
-    - with `contractions`, any other product of f16 or bf16 of static sizes, and with `tf32` (PyTorch allows that) of f32, for tensor cores: what
+    - with `contractions`, any other product of f16 or bf16, and with `tf32` (PyTorch allows that) of f32, for tensor cores: what
       is computed from its elements can go along.
       Without it those that are marked `bascule.fused`, the products of an attention, for `fuse-attention` and `fuse-products`; and, from
       `capability` 90 on, with enough tiles for `sm-count` multiprocessors, two of one matrix that a pointwise op joins, as
@@ -149,9 +149,8 @@ class ExpandProducts(Pass):
         multiplied = (isinstance(element, ir.FloatType) and element.width == 16) or (
             self._rounds(product) and not fused
         )
-        few = 1 if fused else FEW  # rows of a query over a long cache, which an attention takes
-        rows, *others = sizes
-        enough = rows is not None and rows > few and all(fused if size is None else size > FEW for size in others)
+        fewest = (1 if fused else FEW, FEW, FEW)  # an attention takes few rows of a query over a long cache
+        enough = all(size is None or size > few for size, few in zip(sizes, fewest))
         return (self.contractions or fused) and multiplied and enough
 
     def _rounds(self, product: Product) -> bool:

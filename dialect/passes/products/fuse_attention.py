@@ -121,11 +121,12 @@ class FuseAttention(ChainsPass):
     which exp(s - max s) / sum exp(s - max s) weighs, where the scores s are computed pointwise from a contraction of queries and keys: a row of
     scores, its two reductions and the weighted sum, divided at last. `schedule-kernels` walks the keys once, and no score is in memory.
 
-    Only where nothing else reads the scores or the weights, and there is a schedule for the sizes: rows and heads are static. Weights are
-    rounded to 16 bits before they are divided, not after.
+    Only where nothing else reads the scores or the weights, and there is a schedule for the sizes: heads are static. Weights are rounded to 16
+    bits before they are divided, not after.
 
-    Where that has few programs for many keys, or it is not known how many, the keys go into parts: computes of the result, the maximum and the
-    sum of exponentials of each part, which share a kernel, and one that puts them together. The remark has the time that is predicted.
+    Where that has few programs for many keys, or the number of rows is known and that of keys is not, the keys go into parts: computes of the
+    result, the maximum and the sum of exponentials of each part, which share a kernel, and one that puts them together. The remark has the time
+    that is predicted.
     """
 
     name: ClassVar[str] = "fuse-attention"

@@ -204,7 +204,7 @@ class FuseProducts(ChainsPass):
     sum of such a matrix over its batch, the gradient of a bias that is added to all scores. Where all that reads a product is a copy with its
     dims in another order, that is what is computed.
 
-    Only where nothing else reads what is between, and there is a schedule for the sizes, which are static.
+    Only where nothing else reads what is between, and there is a schedule for the sizes: heads are static.
     """
 
     name: ClassVar[str] = "fuse-products"

@@ -31,7 +31,8 @@ DEEPEST = 256  # elements of a query, or columns of values, at most: they are th
 # `python -m benchmarks.attention`).
 DESCRIPTORS = True
 # Stages of pieces by descriptors for which ptxas ends with a segmentation fault, where a walk whose bounds a mask gives has a last step that is
-# not whole (Triton 3.6 and sm_90, 2026-11-27: all of 51 such forwards and gradients with fewer rows than keys, none of 450 others).
+# not whole (Triton 3.6 and sm_90, 2026-11-27: all of 51 such forwards and gradients with fewer rows than keys, none of 450 others). Of a number
+# of keys that is not known there are no descriptors.
 CRASHING = 2
 WARPS = 4  # of a warp group
 STAGES = 3  # pieces of keys and values under way, at most
@@ -49,13 +50,11 @@ def attention(domain: Domain) -> DomainPlan | None:
     if not every:
         return None
     found, products = every[0], [product for each in every for product in each.products]
-    rows, columns, keys = (
-        iterations([domain.sizes[place] for place in found.rows]),
-        iterations([domain.sizes[place] for place in found.columns]),
-        iterations(found.scores.sizes),
-    )
+    columns = iterations([domain.sizes[place] for place in found.columns])
+    changing = (iterations(sizes) for sizes in ([domain.sizes[place] for place in found.rows], found.scores.sizes))
+    rows, keys = (LARGE if size is None else size for size in changing)
     summed = [iterations(product.loop.sizes) or 0 for product in products]
-    if rows is None or columns is None or keys is None or min(columns, keys - 1, *summed) < LEAST:
+    if columns is None or min(columns, keys - 1, *summed) < LEAST:
         return None
     wide = power_of_two(max(columns, NARROWEST))
     high = power_of_two(max(LEAST, min(rows, ROWS)))
@@ -304,6 +303,5 @@ def _hides_keys(domain: Domain, found: Attention) -> bool:
         return expression.compose(dims)
 
     sizes = dict(zip((*domain.indices, key), (*domain.sizes, *found.scores.sizes)))
-    extents = {number: LARGE if (known := constant(size)) is None else known for number, size in sizes.items()}
     weight = not found.normalizers
-    return visible_keys(yielded(found.scores.op), key, extents, index, weight=weight) is not None
+    return visible_keys(yielded(found.scores.op), key, sizes, index, weight=weight) is not None

@@ -26,6 +26,7 @@ from .tuned_products import tuned_product
 MACHINE = "h200"
 LEAST = 16  # rows, columns and elements summed of a tile, for an instruction of tensor cores
 LEAST_BYTES = 32  # of what is summed
+UNKNOWN = 1024  # what a size that is not known counts as
 FEW_ROWS = 9  # rows or columns from which on a product is none of few rows, which is as fast as the matrix is read
 FEW_NARROW = 2  # the same where a factor has 8 bits, or is computed
 PIECE = 128  # bytes of a row of a piece: a line
@@ -61,9 +62,9 @@ def contraction(domain: Domain) -> DomainPlan | None:
     if not every:
         return None
     found = every[0]
-    rows, columns = (_size(domain, dims) for dims in (found.rows, found.columns))
-    summed = iterations(found.loop.sizes)
-    if rows is None or columns is None or summed is None or summed < LEAST:
+    known = [_size(domain, found.rows), _size(domain, found.columns), iterations(found.loop.sizes)]
+    rows, columns, summed = (UNKNOWN if size is None else size for size in known)
+    if summed < LEAST:
         return None
     width = byte_width(found.x.element)
     counts = _counts(domain)
@@ -101,7 +102,7 @@ def contraction(domain: Domain) -> DomainPlan | None:
     lengths, piece = -(-summed // step), _piece(every, plan.tile, step)
     plan.stages = max(1, min(STAGES, (domain.machine.shared >> passes) // piece, lengths))
     tiles = batch_size * -(-rows // high) * -(-columns // wide)
-    if lengths > 1 and not passes and tiles > sm_count:
+    if lengths > 1 and not passes and tiles > sm_count and None not in known:
         _take_in_turn(domain, every, plan, piece)
         if plan.programs and len(every) * lengths <= STEPS:
             many = tiles >= TURNS * sm_count and not _reads_more(domain)
@@ -118,14 +119,16 @@ def contraction(domain: Domain) -> DomainPlan | None:
 
 def pieces_of_sum(domain: Domain) -> int | None:
     """Into how many equal pieces the sum of a contraction is cut, a program each for every tile, whose sums a small kernel adds up: as many as
-    take the least time. None for a domain that is no contraction alone; 1 where its schedule was measured."""
+    take the least time. None for a domain that is no contraction alone; 1 where its schedule was measured, or sizes are not known."""
     every = found_in(domain)
     if len(every) != 1 or len(domain.inner) != 1 or len(domain.inner[0].sizes) != 1:
         return None
     found, plan, summed = every[0], contraction(domain), iterations(every[0].loop.sizes)
     rows, columns = (_size(domain, dims) for dims in (found.rows, found.columns))
-    if plan is None or summed is None or rows is None or columns is None:
+    if plan is None:
         return None
+    if summed is None or rows is None or columns is None:
+        return 1
     if found.is_partial or cut_sum(found.loop.op) is not None or tuned_product(found.loop.op) is not None:
         return 1
     batch, sm_count, width = _size(domain, found.batch) or 1, domain.machine.sm_count, byte_width(found.x.element)

@@ -7,9 +7,8 @@ from bascule.dialect.analysis.bodies.backward_slice import needed
 from bascule.dialect.analysis.products.attention import yielded
 from bascule.dialect.analysis.products.mask_conditions import MaskCondition, mask_conditions
 from bascule.dialect.analysis.products.visible_keys import Masks, extreme, visible_keys
-from bascule.dialect.ir.shapes import constant
+from bascule.dialect.ir.shapes import expr
 from bascule.dialect.mlir import ir
-from bascule.dialect.scheduling.gpu.machine import LARGE
 
 from ..body.emitter import Loop, unsupported
 from ..values.scalars import divide_floor
@@ -81,14 +80,13 @@ def _times(e: LoopBody, count: Tile, step: int) -> Tile:
 def _bounds(e: LoopBody, scores: ir.Operation, *, weight: bool) -> list[tuple[Tile, Tile]]:
     """From which key on and before which the row `scores` has something in some row of the tile: of each interval."""
     ix = e.ix
-    (size,) = scores.attributes["ranges"].value.results
-    known, (key, extents, index) = constant(size), _known(e, scores)
-    visible = visible_keys(yielded(scores), key, extents, index, weight=weight)
-    if visible is None or known is None:
+    key, sizes, index = _known(e, scores)
+    visible = visible_keys(yielded(scores), key, sizes, index, weight=weight)
+    if visible is None:
         raise unsupported(scores, "a schedule that skips keys of what hides none")
     found = []
     for interval in visible:
-        begin, end = ix.number(0), ix.number(known)
+        begin, end = ix.number(0), ix.evaluate(sizes[key])
         for bound in interval.first:
             begin = ix.op("arith.maxsi", begin, _extreme(e, bound, True))
         for bound in interval.end:
@@ -97,12 +95,13 @@ def _bounds(e: LoopBody, scores: ir.Operation, *, weight: bool) -> list[tuple[Ti
     return found
 
 
-def _known(e: LoopBody, scores: ir.Operation) -> tuple[int, dict[int, int], Callable[[ir.Value], ir.AffineExpr | None]]:
+def _known(
+    e: LoopBody, scores: ir.Operation
+) -> tuple[int, dict[int, ir.AffineExpr], Callable[[ir.Value], ir.AffineExpr | None]]:
     """For `Masks` of the row `scores`: the number of the key's index, sizes of indices, index values as expressions of these."""
     (argument,) = scores.regions[0].blocks[0].arguments
     key = e.expressions.of(argument).position
-    sizes = {atom: constant(e.expressions.extents[atom]) for atom in (*e.domain, key)}
-    extents = {atom: LARGE if size is None else size for atom, size in sizes.items()}
+    sizes = {atom: e.expressions.extents[atom] for atom in (*e.domain, key)}
     block = scores.regions[0].blocks[0]
 
     def index(value: ir.Value) -> ir.AffineExpr | None:
@@ -110,7 +109,7 @@ def _known(e: LoopBody, scores: ir.Operation) -> tuple[int, dict[int, int], Call
             return e.expressions.of(value)
         return _length(e, value, block)
 
-    return key, extents, index
+    return key, sizes, index
 
 
 def _length(e: LoopBody, value: ir.Value, block: ir.Block) -> ir.AffineExpr | None:
@@ -142,9 +141,7 @@ def _extreme(e: LoopBody, bound: ir.AffineExpr, least: bool) -> Tile:
             return tile
         start = ix.starts.get(tile.value)
         if start is None:  # its points do not follow each other
-            most = constant(e.expressions.extents[atom])
-            assert most is not None  # bounds are of such indices
-            return ix.number(0 if least else most - 1)
+            return ix.number(0) if least else ix.evaluate(expr(e.expressions.extents[atom] - 1))
         return start if least else ix.op("arith.addi", start, ix.number(tile.axes[0].extent - 1))
 
     def apply(name: str, x: Tile, y: Tile) -> Tile:

@@ -16,6 +16,7 @@ from tests.dialect.analysis.products.test_visible_keys import (
     SHOWN,
     WRITTEN,
     Mask,
+    sizes,
     span,
 )
 from tests.dialect.small_kernels import compute, kernel, mlir
@@ -29,7 +30,7 @@ def found(*lines):
     op = kernel("%buffer: memref<1xf32>", "%i", str(ROWS), row)
     scores = op.regions[0].blocks[0].operations[0].operation
     dims = {op.regions[0].blocks[0].arguments[0]: 0, scores.regions[0].blocks[0].arguments[0]: 1}
-    masks = Masks(1, {0: ROWS, 1: KEYS}, lambda v: ir.AffineExpr.get_dim(dims[v]))
+    masks = Masks(1, sizes(), lambda v: ir.AffineExpr.get_dim(dims[v]))
     return [
         (each.shown, [{k for interval in each.hiding for k in range(*span(interval, r))} for r in range(ROWS)])
         for each in mask_conditions(scores, masks)

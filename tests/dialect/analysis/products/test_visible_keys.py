@@ -4,6 +4,7 @@ import random
 
 import pytest
 from bascule.dialect.analysis.products.visible_keys import extreme, visible_keys
+from bascule.dialect.ir.shapes import expr
 from bascule.dialect.mlir import ir
 
 from tests.dialect.small_kernels import compute, kernel, mlir
@@ -84,8 +85,8 @@ PREDICATES = [
 ]
 
 
-def bounds(*lines, value="%score", weight=False):
-    """Of each row the keys from a bound to another, by the lines that compute `value`; None: nothing bounds them."""
+def bounds(*lines, value="%score", weight=False, unknown=""):
+    """Of each row the keys from a bound to another, by the lines that compute `value`; None: nothing bounds them. `unknown`: see `sizes`."""
     body = "\n".join([*CAST, *NEVER, *lines])
     row = compute("%row", "%n", str(KEYS), body, value, f"tensor<{KEYS}xf32>")
     op = kernel("%buffer: memref<1xf32>", "%i", str(ROWS), row)
@@ -93,8 +94,15 @@ def bounds(*lines, value="%score", weight=False):
     dims = {op.regions[0].blocks[0].arguments[0]: 0, scores.regions[0].blocks[0].arguments[0]: 1}
     block = scores.regions[0].blocks[0]
     score = block.operations[len(block.operations) - 1].operands[0]
-    visible = visible_keys(score, 1, {0: ROWS, 1: KEYS}, lambda v: ir.AffineExpr.get_dim(dims[v]), weight=weight)
+    visible = visible_keys(score, 1, sizes(unknown), lambda v: ir.AffineExpr.get_dim(dims[v]), weight=weight)
     return visible and [[span(interval, r) for interval in visible] for r in range(ROWS)]
+
+
+def sizes(unknown=""):
+    """Of rows and keys: constants, one symbol if `unknown` is "alike", two if it is "apart"."""
+    if not unknown:
+        return {0: expr(ROWS), 1: expr(KEYS)}
+    return {0: ir.AffineExpr.get_symbol(0), 1: ir.AffineExpr.get_symbol(int(unknown == "apart"))}
 
 
 def span(interval, row):
@@ -183,11 +191,12 @@ def test_what_bounds_no_keys(name):
     assert bounds(*NOT[name]) is None
 
 
+@pytest.mark.parametrize("unknown", ["", "apart"])
 @pytest.mark.parametrize("seed", range(300))
-def test_no_key_too_few(seed):
+def test_no_key_too_few(seed, unknown):
     mask = Mask(random.Random(seed))
     condition, holds = mask.condition(3)
-    found = bounds(*mask.lines, f"%score = arith.select {condition}, %s, %never : f32")
+    found = bounds(*mask.lines, f"%score = arith.select {condition}, %s, %never : f32", unknown=unknown)
     for row, spans in enumerate(found or ()):
         seen = {key for first, end in spans for key in range(first, end)}
         assert seen >= {key for key in range(KEYS) if holds(row, key)}
@@ -220,6 +229,32 @@ def test_no_weight_is_left_out_of_a_row_without_keys(seed):
     lines = [*mask.lines, f"%score = arith.select {condition}, %s, %never : f32"]
     if bounds(*lines, *WEIGHT, *POWER, value="%power", weight=True) is not None:
         assert all(any(holds(r, k) for k in range(KEYS)) for r in range(ROWS))
+
+
+FEW = range(1, 20)
+ALIKE = [(n, n) for n in FEW]
+
+
+@pytest.mark.parametrize("unknown, pairs", [("alike", ALIKE), ("apart", [(r, k) for r in FEW for k in FEW])])
+@pytest.mark.parametrize("seed", range(100))
+def test_no_weight_is_left_out_whatever_the_sizes_are(seed, unknown, pairs):
+    mask = Mask(random.Random(seed))
+    condition, holds = mask.condition(3)
+    lines = [*mask.lines, f"%score = arith.select {condition}, %s, %never : f32"]
+    if bounds(*lines, *WEIGHT, *POWER, value="%power", weight=True, unknown=unknown) is not None:
+        assert all(any(holds(r, k) for k in range(keys)) for rows, keys in pairs for r in range(rows))
+
+
+def test_weights_of_sizes_that_are_not_known():
+    """The first key is seen by all rows of a causal mask. That of the row's own number is there where keys are as many as rows."""
+    from_row = ["%c = arith.cmpi slt, %k, %r : i64", HIDDEN]
+    for lines, unknown, known in (
+        (WRITTEN["causal"][0], "apart", True),
+        (from_row, "alike", True),
+        (from_row, "apart", False),
+    ):
+        found = bounds(*lines, *WEIGHT, *POWER, value="%power", weight=True, unknown=unknown)
+        assert (found is not None) == known
 
 
 def test_many_masks_bound_keys():
