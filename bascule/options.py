@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -14,6 +15,7 @@ from .compat.versions import Internals, internals
 from .errors import UserError
 from .inductor_options import INDUCTORS, followed_as, is_inductors, warn_about_settings
 from .option_checks import bytes_of, check_number, check_replayed, check_writable, shown
+from .user_paths import user_path
 
 
 def _option(default: Any, meaning: str, choices: tuple[str, ...] = (), least: int | None = None) -> Any:
@@ -338,6 +340,7 @@ def _by_our_names(options: Mapping[str, Any] | None) -> dict[str, Any]:
         raise UserError(f"takes a dictionary, got {shown(options)}", location="parameter 'options'")
     known = {f.name: f.default for f in fields(Options)}
     readings = {**dict.fromkeys(PASSES, _as_one), **dict.fromkeys(FX_PASSES, _as_names), "memory_budget": _as_bytes}
+    readings |= {name: partial(_as_place, name) for name in ("dump", "replay")}
     given = {name: readings.get(name, lambda x: x)(value) for name, value in (options or {}).items()}
     for name in given.keys() - known.keys():
         value = given.pop(name)
@@ -371,6 +374,11 @@ def _as_bytes(given: Any) -> Any:
             hint="for example '6 GiB', '512 MiB', '1.5 GB' or '100000 B'",
         )
     return found
+
+
+def _as_place(option: str, given: Any) -> Any:
+    """A text that is a path, from the home directory on that it begins with."""
+    return user_path(given, f"option '{option}'") if isinstance(given, str) else given
 
 
 def _as_one(given: Any) -> Any:

@@ -43,6 +43,7 @@ from ..pipelines import STAGES, TORCH_TO_BASCULE, up_to
 from ..reporting.compile_record import log, text_of
 from ..reporting.dump_files import written
 from ..reporting.raise_through_dynamo import raised_as_is
+from ..user_paths import user_path
 from .looked_at import Look, Place, looked_at
 
 _numbers = count()
@@ -116,8 +117,9 @@ def _directory(options: Mapping[str, Any] | None, default: str) -> tuple[Path, d
     directory = given.pop("directory", default)
     if not isinstance(directory, str | Path):
         raise UserError(f"takes str, got {directory!r}", location="option 'directory'")
-    check_writable(str(directory), "directory")
-    return Path(directory), given
+    place = user_path(directory, "option 'directory'") if directory else str(directory)
+    check_writable(place, "directory")
+    return Path(place), given
 
 
 def _given(options: Mapping[str, Any] | None) -> dict[str, Any]:

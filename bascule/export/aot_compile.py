@@ -25,6 +25,7 @@ from ..compiler.fx_passes import fx_pipeline
 from ..dialect.interrupts import pass_on
 from ..errors import UserError
 from ..options import PARTITIONER, PASSES, Options, make_options
+from ..user_paths import user_path
 from .aliasing import aliases_of
 from .interface import frozen_weights, interface_of
 from .package_writer import PackageWriter, packaged
@@ -130,8 +131,9 @@ def _machine(devices: Collection[torch.device]) -> dict[str, Any]:
 
 def _place(path: str | os.PathLike) -> Path:
     """The file that a package is written to, by its own name: who writes to a link means what it leads to, which is there or is made."""
+    named = user_path(path, "parameter 'path'")
     try:
-        place = Path(path).resolve()
+        place = Path(named).resolve()
         loop = place.is_symlink()
     except (OSError, RuntimeError) as error:  # as versions of Python tell of links in a circle
         pass_on(error)

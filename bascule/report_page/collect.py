@@ -17,10 +17,12 @@ from ..dialect.tools.output import write
 from ..entry.explain import Watched
 from ..errors import UserError
 from ..reporting.one_at_a_time import one_at_a_time
+from ..user_paths import user_path
 from .dump import graphs_of
 from .page import page_of
 
 RUNS = 5  # that are measured, after one that is not
+_PATH = "report, parameter 'path'"
 
 
 @one_at_a_time
@@ -45,7 +47,7 @@ def report(
         raise UserError(f"takes a function or a module, got {function!r}", location="report")
     if not all(isinstance(more, list | tuple) for more in calls):
         raise UserError("takes lists or tuples of arguments", location="report, parameter 'calls'")
-    _check_place(Path(path))
+    path = _place(path)
     name = getattr(function, "__qualname__", type(function).__name__)
     with tempfile.TemporaryDirectory(prefix="bascule-") as folder:
         given = {"dump": folder, **(options or {}), "profiler_mark_wrapper_call": True}
@@ -62,27 +64,27 @@ def report(
             raise UserError(
                 f"no graph of '{name}' was compiled", location="report", hint="bascule.explain tells of graph breaks"
             )
-        graphs = graphs_of(Path(given["dump"]))
+        graphs = graphs_of(Path(user_path(given["dump"], "option 'dump'")))
     _add_times(graphs, times)
     return _write(path, page_of(f"{name}, compiled by Bascule", graphs, told))
 
 
 def report_of_dump(folder: str | Path, path: str | Path = "bascule-report.html") -> Path:
     """Writes the page of a dump, and returns its path. What only a run tells, its times, graph breaks and recompiles, is not on it."""
-    folder = Path(folder)
-    _check_place(Path(path))
+    folder, path = Path(folder), _place(path)
     return _write(path, page_of(f"{folder.name}, compiled by Bascule", graphs_of(folder), {}))
 
 
-def _check_place(path: Path) -> None:
-    """Raises `UserError` for a page that cannot be there, before anything is compiled for it."""
+def _place(given: str | Path) -> Path:
+    """Where a page is written. Raises `UserError` for one that cannot be there, before anything is compiled for it."""
+    path = Path(user_path(given, _PATH))
     if path.is_dir() or not path.parent.is_dir():
         wrong = f"'{path}' is a directory" if path.is_dir() else f"there is no directory '{path.parent}'"
-        raise UserError(wrong, location="report, parameter 'path'")
+        raise UserError(wrong, location=_PATH)
+    return path
 
 
-def _write(path: str | Path, text: str) -> Path:
-    path = Path(path)
+def _write(path: Path, text: str) -> Path:
     write(text.encode(errors="backslashreplace"), str(path))  # a file's name may have half a character
     return path
 

@@ -294,7 +294,7 @@ def aot_load(path: str | os.PathLike, *, weights: Mapping[str, torch.Tensor] | N
     for weights that are missing, `TypeError` for what is no dictionary of tensors. A package is code: load only what you trust.
     """
     try:
-        description, blobs = unpack(Path(path).read_bytes())
+        description, blobs = unpack(Path(os.path.expanduser(path)).read_bytes())
         if description.get("format") != FORMAT:
             raise PackageError("not a program, or one that another version of Bascule compiled")
         return Program(description, blobs, weights)

@@ -6,8 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ...dialect.interrupts import pass_on, tolerating
+from ...dialect.interrupts import tolerating
+from ...errors import CacheWarning
 from ...option_checks import DIGITS, bytes_of
+from ...user_paths import in_home
 from .entry_paths import KINDS, entries, unfinished
 from .files import remove_abandoned
 from .store import Store
@@ -17,13 +19,12 @@ LIMIT = 2 << 30  # bytes that all of them may take
 
 
 def root() -> Path | None:
-    """The folder of all caches; None if they are off. A `~` before a path is a home directory, where no shell has made it one."""
+    """The folder of all caches; None if they are off, or where there is no home directory for them."""
     place = os.environ.get(VARIABLE, "~/.cache/bascule")
-    try:
-        return Path(place).expanduser() if place else None
-    except RuntimeError as error:  # there is no home directory
-        pass_on(error)
-        return None
+    found = in_home(place) if place else None
+    if place and found is None and VARIABLE in os.environ:
+        _homeless(place)
+    return None if found is None else Path(found)
 
 
 def store_of(kind: str) -> Store | None:
@@ -44,6 +45,15 @@ def limit() -> int:
 @cache
 def _unread(text: str) -> None:
     warnings.warn(f"${LIMIT_VARIABLE} is '{text:.50}', which is no number of bytes: {LIMIT} it is", stacklevel=2)
+
+
+@cache
+def _homeless(text: str) -> None:
+    warnings.warn(
+        f"${VARIABLE} is '{text:.200}', but there is no such home directory: nothing is cached",
+        CacheWarning,
+        stacklevel=2,
+    )
 
 
 def statistics() -> dict[str, Any]:

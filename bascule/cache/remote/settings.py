@@ -9,6 +9,7 @@ from functools import cache
 from hashlib import sha256
 
 from ...errors import CacheWarning
+from ...user_paths import in_home
 
 VARIABLE, KEY_VARIABLE = "BASCULE_REMOTE_CACHE", "BASCULE_REMOTE_CACHE_KEY"
 LEAST = 32  # characters of a secret: who has entries can try secrets on them
@@ -63,7 +64,15 @@ def _settings(address: str, secret: str, timeout: str, limit: str, life: str) ->
         )
         return None
     if "://" not in address:
-        address = os.path.abspath(os.path.expanduser(address))
+        place = in_home(address)
+        if place is None:
+            warnings.warn(
+                f"the remote cache that {VARIABLE} names is not used: for '{address:.200}' there is no such home directory",
+                CacheWarning,
+                stacklevel=2,
+            )
+            return None
+        address = os.path.abspath(place)
     numbers = [
         _number(variable, default, text)
         for (variable, default), text in ((SECONDS, timeout), (BYTES, limit), (LIFE, life))
