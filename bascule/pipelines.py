@@ -125,22 +125,26 @@ def text_for(options: Options, target: str | None = None) -> str:
 def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None, *, trained: bool = False) -> "Pipeline":
     """The passes for `options`. A pass with a field named as one of `SHARED` or of `machine` (see `Target.machine`), which its text leaves at
     the default, takes the option's value, or what the machine has; so does one with a field `deterministic`, where PyTorch is asked for
-    deterministic algorithms and the machine is a GPU, on which points run in any order; and one with a field `index_asserts`, or `tf32`, on a
-    GPU. A pipeline that `options` do not spell has those of `ON_GPUS` unless `machine` is a CPU. `trained`: the graph is the forward or the
-    backward of a training step, for passes with such a field.
+    deterministic algorithms and the machine is a GPU, on which points run in any order; one with a field `index_asserts`, or `tf32`, on a GPU;
+    and one with a field `default_dtype` or `fill_uninitialized`, which are PyTorch's now. A pipeline that `options` do not spell has those of
+    `ON_GPUS` unless `machine` is a CPU. `trained`: the graph is the forward or the backward of a training step, for passes with such a field.
 
     Raises `UserError` with the column for a pipeline that does not parse.
     """
+    from .dialect.ir.scalar_types import SCALAR_TYPES
     from .dialect.passes import Pipeline
 
     asked = {name: getattr(options, name) for name in SHARED} | dict(machine or {})
     text = text_for(options, asked.get("target")) if options.pipeline is None else options.pipeline
     gpu = asked.get("target") == "cuda"
-    asked["deterministic"] = torch.are_deterministic_algorithms_enabled() and gpu
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    asked["deterministic"] = deterministic and gpu
+    asked["fill_uninitialized"] = deterministic and torch.utils.deterministic.fill_uninitialized_memory
     # On a CPU the graph has checks: `frontend/runtime_checks/index_checks.py`.
     asked["index_asserts"] = options.index_asserts and gpu
     asked["tf32"] = gpu and allows_tf32()
     asked["trained"] = trained
+    asked["default_dtype"] = SCALAR_TYPES[str(torch.get_default_dtype()).removeprefix("torch.")][1]
     stages = []
     for stage in Pipeline.parse(text).stages:
         shared = {

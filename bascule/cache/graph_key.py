@@ -1,6 +1,6 @@
 """The key of a compiled graph: everything that decides what is compiled, and nothing that does not.
 
-That is the imported IR, what its conversion looks at besides (rules of the user's, the dtype that numbers have), the pipeline, the options that
+That is the imported IR, what its conversion looks at besides (rules of the user's), the pipeline, the options that
 change code, the versions of what compiles, and the machine. The user's lines are not in it: they are numbered in the IR's text, and an entry
 keeps their numbers, so that equal graphs of different lines share it, each with notes and comments that name its own lines.
 """
@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import torch
 from torch.fx import GraphModule
 
 from bascule.frontend.aot.graph_key import NotKeyed
@@ -23,7 +22,7 @@ from ..options import Options
 from .keys import digest, seen
 from .versions import versions
 
-FORMAT = 2  # of entries, and of what a key covers
+FORMAT = 3  # of entries, and of what a key covers
 # Options that the pipeline's text or the IR shows, or that do not change what is compiled.
 UNSEEN = ("pipeline", "fallback", "cudagraphs", "profiler_mark_wrapper_call")
 READS_FILES = "transform-library-paths"  # an option of passes of MLIR's
@@ -68,7 +67,7 @@ def key_of(text: str, gm: GraphModule, pipeline: Pipeline, options: Options, mac
     unknown, rules = users_rules()
     if unknown is not None:
         raise NotKeyed(f"the rule of '{unknown}' has no version")
-    code = [users_code(pipeline, options), rules, str(torch.get_default_dtype())]
+    code = [users_code(pipeline, options), rules]
     chosen = {name: value for name, value in seen(options, UNSEEN).items() if not callable(value)}
     return digest([FORMAT, str(pipeline), code, chosen, machine, versions(), sorted(set(_schemas(gm)))], text)
 

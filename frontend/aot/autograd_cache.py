@@ -7,7 +7,7 @@ found again. Other backends' lookups are as they were.
 """
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -41,7 +41,7 @@ from bascule.compat.operators.schemas import HigherOrderOperator
 from ..aot_runtime.direct_calls import made
 from ..fx.boxed import Boxed
 from ..fx.trace_context import context_at_hand, context_for, hint, tracing
-from .graph_key import NotKeyed, graph_text, inputs_text, state_text
+from .graph_key import NotKeyed, graph_text, inputs_text, settings_text, state_text
 from .restarts import restarts
 from .trace_lookup import Lookup, Result, current, in_turn
 
@@ -81,10 +81,12 @@ class Backward(Graph):
 
 
 class _Key(str):
-    """Stands for the key in AOTAutograd's hands. `floats`: the symbols of floats among the inputs, which are tensors there."""
+    """Stands for the key in AOTAutograd's hands. `floats`: the symbols of floats among the inputs, which are tensors there. `settings`: those of
+    PyTorch that it covers."""
 
     lookup: Lookup
     floats: frozenset[Any]
+    settings: str
 
 
 # Higher-order operators that PyTorch's own cache does not take.
@@ -136,7 +138,7 @@ def _install() -> None:
 
     def save_(key: str, entry: Any, remote: bool) -> None:
         if isinstance(key, _Key):
-            _save(key.lookup, key.floats, entry)
+            _save(key, entry)
         else:
             save(key, entry, remote)
 
@@ -156,7 +158,7 @@ def _load(lookup: Lookup, gm: GraphModule, args: Any, aot_config: Any) -> tuple[
     if found is not None:
         return found, {}
     key = _Key("bascule")
-    key.lookup, key.floats = lookup, _floats(gm)
+    key.lookup, key.floats, key.settings = lookup, _floats(gm), settings_text()
     info = AOTAutogradCacheInfo(key, time_ns(), forward_symints=_symbols(args))
     return None, {"decompositions": lookup.decompositions(), "cache_info": info}
 
@@ -166,13 +168,16 @@ def _floats(gm: GraphModule) -> frozenset[Any]:
     return frozenset(symbol for x in values if isinstance(x, torch.SymFloat) for symbol in x.node._expr.free_symbols)
 
 
-def _save(lookup: Lookup, floats: Set[Any], entry: Any) -> None:
-    context = context_at_hand()
+def _save(key: _Key, entry: Any) -> None:
+    lookup, context = key.lookup, context_at_hand()
+    if key.settings != settings_text():
+        lookup.refuse("settings of PyTorch were changed between the forward and the compile of its backward")
+        return
     if context is None or context.guards_context.aotautograd_guards:
         lookup.refuse("inputs share memory")
         return
     # The guards of an entry are on integers alone. With those of Dynamo's that the trace adds another float is traced anew.
-    if any(floats & guard.expr.free_symbols for guard in _shape_env().guards):
+    if any(key.floats & guard.expr.free_symbols for guard in _shape_env().guards):
         lookup.refuse("a float that is no constant for Dynamo is one in the graph")
         return
     forward, backward = entry.compiled_fw, entry.compiled_bw

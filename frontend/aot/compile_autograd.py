@@ -209,14 +209,26 @@ def _inference_compiler(
 
 def _backward_compiler(compiler: GraphCompiler) -> Callable[..., Callable]:
     """`compiler` for a backward. It runs when autograd first needs it, maybe inside a function that Dynamo (compiled autograd) is tracing:
-    neither the compiler nor what it makes is to be traced."""
+    neither the compiler nor what it makes is to be traced. Numbers have the dtype that they had where its graph was traced: that is now."""
+    traced_under = torch.get_default_dtype()
 
     def backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
         mark_backward_inputs(gm)
         make = disable(partial(compiler, is_backward=True, is_inference=False), reason="the backward compiler")
-        return disable(make(gm, example_inputs), reason="a compiled backward")
+        with _default_dtype(traced_under):
+            return disable(make(gm, example_inputs), reason="a compiled backward")
 
     return backward
+
+
+@contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def needs_gradients(example_inputs: Sequence[Any]) -> bool:

@@ -195,11 +195,10 @@ def _size(number: Any, symbols: dict[str, str]) -> str:
 
 def state_text() -> str:
     """The part of PyTorch's global state that tracing looks at. Raises `NotKeyed` inside of modes and transforms."""
-    from bascule.compat.operators.autograd_state import autocast_devices, mkldnn_enabled
+    from bascule.compat.operators.autograd_state import autocast_devices
 
     if dispatch_modes() or peek_interpreter_stack() is not None:
         raise NotKeyed("traced inside of a mode or a function transform")
-    backends = torch.backends
     autocast = [
         (kind, torch.get_autocast_dtype(kind)) for kind in autocast_devices() if torch.is_autocast_enabled(kind)
     ]
@@ -208,11 +207,22 @@ def state_text() -> str:
         torch.is_inference_mode_enabled(),
         autocast,
         torch.is_autocast_cache_enabled(),
+        str(torch.get_default_device()),
+        torch.is_anomaly_enabled(),
+    ]
+    return f"{told!r} {settings_text()}"
+
+
+def settings_text() -> str:
+    """The part of it that compiling looks at: a backward is compiled when it is first called, after the user may have changed it."""
+    from bascule.compat.operators.autograd_state import mkldnn_enabled
+
+    backends = torch.backends
+    told = [
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
         torch.utils.deterministic.fill_uninitialized_memory,
         torch.get_default_dtype(),
-        str(torch.get_default_device()),
         matmul_settings(),
         (backends.cuda.flash_sdp_enabled(), backends.cuda.mem_efficient_sdp_enabled()),
         (backends.cuda.math_sdp_enabled(), backends.cuda.cudnn_sdp_enabled()),
@@ -222,6 +232,6 @@ def state_text() -> str:
             backends.cudnn.benchmark,
             backends.cudnn.conv.fp32_precision,
         ),
-        (mkldnn_enabled(), torch.is_anomaly_enabled()),
+        mkldnn_enabled(),
     ]
     return repr(told)

@@ -19,7 +19,9 @@ class Asked:
 
     `eager_rounding`: each rounds its result as eager does. `deterministic`: no result may depend on the order in which points run.
     `eager_random`: random numbers are those that eager draws. `target`: what the kernels are for, "cpu" or "cuda".
-    `index_asserts`: indices that eager refuses are to be refused where they are clamped.
+    `index_asserts`: indices that eager refuses are to be refused where they are clamped. `default_dtype`: what floating-point numbers
+    are beside integers, an element type. `fill_uninitialized`: memory that nothing was written to has what eager fills it with where it is
+    asked for deterministic algorithms.
     """
 
     fallback: str = "aten"
@@ -28,6 +30,8 @@ class Asked:
     eager_random: bool = False
     target: str = "cpu"
     index_asserts: bool = False
+    default_dtype: str = "f32"
+    fill_uninitialized: bool = False
 
 
 @dataclass

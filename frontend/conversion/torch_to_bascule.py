@@ -1,6 +1,6 @@
 """The pass `torch-to-bascule`: the torch dialect becomes the tensor stage."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from bascule.dialect.errors import UserError
@@ -16,6 +16,7 @@ from .rewriter import convert_module
 FALLBACKS = ("aten", "error")
 NUMERICS = ("f32", "eager")
 RANDOM = ("philox", "eager")
+DEFAULT_DTYPES = ("f32", "f64", "f16", "bf16")
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,9 @@ class TorchToBascule(Pass):
 
     With `index-asserts` an index from data that eager refuses is marked `bascule.checked` where it is clamped: lowerings to a GPU assert there.
     An operator may be built in another way for `target` cuda: interpolation in one kernel, which reads from a cache, instead of one dimension
-    after the other.
+    after the other. A floating-point number beside integers is a `default-dtype`, as in eager (`torch.set_default_dtype`). With
+    `fill-uninitialized` memory that nothing was written to has NaN, or the largest integer, as in eager
+    (`torch.utils.deterministic.fill_uninitialized_memory`); without, zeros.
     """
 
     name: ClassVar[str] = "torch-to-bascule"
@@ -42,10 +45,13 @@ class TorchToBascule(Pass):
     random: str = "philox"
     target: str = "cpu"
     index_asserts: bool = False
+    default_dtype: str = "f32"
+    fill_uninitialized: bool = False
 
     def __post_init__(self) -> None:
-        for option, known in (("fallback", FALLBACKS), ("numerics", NUMERICS), ("random", RANDOM)):
-            value = getattr(self, option)
+        checked = {"fallback": FALLBACKS, "numerics": NUMERICS, "random": RANDOM, "default-dtype": DEFAULT_DTYPES}
+        for option, known in checked.items():
+            value = getattr(self, option.replace("-", "_"))
             if value not in known:
                 raise UserError(f"option '{option}' of pass '{self.name}' is {' or '.join(known)}, got '{value}'")
 
@@ -53,6 +59,7 @@ class TorchToBascule(Pass):
         check_target(self.name, self.target)
         eager_rounding, eager_random = self.numerics == "eager", self.random == "eager"
         asked = Asked(self.fallback, eager_rounding, self.deterministic, eager_random, self.target, self.index_asserts)
+        asked = replace(asked, default_dtype=self.default_dtype, fill_uninitialized=self.fill_uninitialized)
         convert_module(module, asked)
         with module.context:
             for graph in graph_functions(module):

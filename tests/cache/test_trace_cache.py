@@ -255,6 +255,62 @@ def test_a_hit_names_the_lines_of_who_loads_it(folder):
     assert counted() == {"miss": 1, "stored": 1, "hit": 1}
 
 
+# Under which settings
+
+
+def under(change, back, loss):
+    """The gradients of `loss`, whose backward runs after `change`."""
+    change()
+    try:
+        loss.backward()
+    finally:
+        back()
+
+
+def checkpointed(x, n):
+    def part(x, n):
+        return (x.sin() * torch.where(n > 2**24 + 0.5, 1.0, 3.0)).cos()
+
+    return torch.utils.checkpoint.checkpoint(part, x, n, use_reentrant=False)
+
+
+SETTINGS = {
+    "default dtype": (lambda: torch.set_default_dtype(torch.float64), lambda: torch.set_default_dtype(torch.float32)),
+    "deterministic": (
+        lambda: setattr(torch.backends.cudnn, "deterministic", True),
+        lambda: setattr(torch.backends.cudnn, "deterministic", False),
+    ),
+    "fill": (
+        lambda: setattr(torch.utils.deterministic, "fill_uninitialized_memory", False),
+        lambda: setattr(torch.utils.deterministic, "fill_uninitialized_memory", True),
+    ),
+    "precision": (
+        lambda: torch.set_float32_matmul_precision("high"),
+        lambda: torch.set_float32_matmul_precision("highest"),
+    ),
+    "attention": (
+        lambda: torch.backends.cuda.enable_flash_sdp(False),
+        lambda: torch.backends.cuda.enable_flash_sdp(True),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_backward_compiled_under_other_settings_is_not_kept_under_those_of_its_forward(folder, name):
+    n = torch.tensor([2**24, 2**24 + 1, 2**24 + 2])
+    x = torch.ones(3, requires_grad=True)
+    checkpointed(x, n).sum().backward()
+    for _ in range(2):  # as in the forward, numbers are compared in the dtype that it was traced under
+        y = torch.ones(3, requires_grad=True)
+        under(*SETTINGS[name], run(checkpointed, y, n).sum())
+        torch.testing.assert_close(y.grad, x.grad)
+    why = "bypass: settings of PyTorch were changed between the forward and the compile of its backward"
+    assert counted() == {"miss": 2, why: 2} and entries(folder, "traces") == []
+    run(checkpointed, y, n).sum().backward()
+    run(checkpointed, y, n).sum().backward()
+    assert counted() == {"miss": 3, why: 2, "stored": 1, "hit": 1}
+
+
 # Whose files count
 
 

@@ -179,3 +179,26 @@ def test_a_checkpoint_may_run_again_in_another_tier(beside, at):
     beside.at = at
     for _ in range(3):
         torch.testing.assert_close(step(compiled), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_numbers_are_those_of_the_settings_that_a_graph_was_traced_under(tmp_path, monkeypatch):
+    """Not of those that the kernels are compiled under, later; the disk cache keeps them under the former too."""
+    monkeypatch.setenv("BASCULE_CACHE_DIR", str(tmp_path))
+    x = torch.tensor([2**24 + 1, 2**24, 3])
+
+    def compared(x):
+        return x > 2**24 + 0.5
+
+    try:
+        for options in (TIERS, {**TIERS, "tiers": False}):
+            torch._dynamo.reset()
+            torch.set_default_dtype(torch.float64)
+            compiled = torch.compile(compared, backend="bascule", options={**options, "trace_cache": False})
+            first = compiled(x)
+            torch.set_default_dtype(torch.float32)
+            assert bascule.wait_for_kernels(60)
+            torch.set_default_dtype(torch.float64)
+            for found in (first, compiled(x)):
+                assert torch.equal(found, compared(x))
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -19,7 +19,7 @@ def predicate(c: Conversion, emit: Emit, *operands: Operand, number: int = 0) ->
 
     A number that was not rounded would not be found equal to the largest of its like.
     """
-    dtype = promoted(*operands)
+    dtype = promoted(c, *operands)
     inside = opmath(dtype)
     if inside == dtype:
         return elementwise(c, emit, *operands, dtype=dtype, number=number, mark=STORED)

@@ -235,7 +235,7 @@ def sorted_search(c: Conversion, boundaries: ir.Value, x, right: bool, same_row:
     require(len(sizes) == 1 or same_row, "boundaries of one dimension")
     if known(sizes[-1]) is None:
         raise NoRule("a search among a number of boundaries that is not known")
-    wanted = promoted(boundaries, x)
+    wanted = promoted(c, boundaries, x)
     if wanted == torch.bool:
         raise LeftToAten("ATen refuses booleans")
     dtype = dtype_of_result(c)

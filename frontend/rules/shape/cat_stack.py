@@ -101,9 +101,8 @@ def stack(c, tensors, number=0):
 # -- new tensors like another ---------------------------------------------------------------------------------------------
 
 
-@rule("aten.new_zeros.default", "aten.new_empty.default", "aten.new_empty_strided.default")
+@rule("aten.new_zeros.default")
 def new_zeros(c, x, *_):
-    """Uninitialised memory is zeros here: a compiled graph computes the same every time."""
     return constant(c, 0)
 
 

@@ -1,5 +1,7 @@
 """Tensors made of nothing or of their indices: constants, ranges, triangles."""
 
+import math
+
 import torch
 from bascule.dialect.ir import builders
 from bascule.dialect.mlir import ir
@@ -38,14 +40,25 @@ def scalar_tensor(c, number, *_):
     "aten.zeros_like.default",
     "aten.zero.default",
     "aten._efficientzerotensor.default",
-    # What is never written may hold anything. Zero, so that a run can be repeated.
+)
+def zeros(c, *_):
+    return constant(c, 0)
+
+
+@rule(
     "aten.empty.memory_format",
     "aten.empty_like.default",
     "aten.empty_strided.default",
     "aten.empty_permuted.default",
+    "aten.new_empty.default",
+    "aten.new_empty_strided.default",
 )
-def zeros(c, *_):
-    return constant(c, 0)
+def uninitialized(c, *_):
+    """Zeros, so that a run can be repeated, unless eager says what memory holds that is never written."""
+    dtype = dtype_of_result(c)
+    if not c.asked.fill_uninitialized:
+        return constant(c, 0)
+    return constant(c, math.nan if dtype.is_floating_point else 1 if dtype == torch.bool else torch.iinfo(dtype).max)
 
 
 @rule("aten.ones.default", "aten.ones_like.default")

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import torch
 from bascule.dialect.ir import builders, shapes
+from bascule.dialect.ir.scalar_types import ELEMENTS
 from bascule.dialect.ir.types import CAST
 from bascule.dialect.mlir import ir
 
@@ -91,7 +92,7 @@ def _category(dtype: torch.dtype) -> int:
     return 0 if dtype == torch.bool else _CATEGORY[dtype.is_floating_point]
 
 
-def promoted(*operands: Operand) -> torch.dtype:
+def promoted(c: Conversion, *operands: Operand) -> torch.dtype:
     """The dtype to which torch promotes `operands`.
 
     Tensors of rank 0 and Python numbers change the outcome only by a higher category (float over integer over bool), in that order.
@@ -105,7 +106,7 @@ def promoted(*operands: Operand) -> torch.dtype:
             dtype = (
                 torch.bool
                 if isinstance(x, bool)
-                else torch.get_default_dtype()
+                else getattr(torch, ELEMENTS[c.asked.default_dtype])
                 if isinstance(x, float)
                 else torch.int64
             )
