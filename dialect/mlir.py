@@ -5,12 +5,19 @@ Checked on torch-mlir 20261001.
 """
 
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
-from torch_mlir import ir, passmanager, rewrite
-from torch_mlir._mlir_libs import _mlir
-from torch_mlir._mlir_libs._torchMlir import register_dialect as register_torch_dialect
-from torch_mlir.dialects import (
+from .roomy_threads import with_room
+
+with_room(
+    lambda: import_module("torch_mlir.ir")
+)  # registers all passes: one takes 300 KiB of stack. What follows has it
+
+from torch_mlir import ir, passmanager, rewrite  # noqa: E402
+from torch_mlir._mlir_libs import _mlir  # noqa: E402
+from torch_mlir._mlir_libs._torchMlir import register_dialect as register_torch_dialect  # noqa: E402
+from torch_mlir.dialects import (  # noqa: E402
     affine,
     arith,
     bufferization,

@@ -14,6 +14,7 @@ from threading import Condition, Event, Thread, local
 from typing import TypeVar
 
 from bascule.dialect.interrupts import pass_on
+from bascule.dialect.roomy_threads import begin
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -38,7 +39,7 @@ def start(work: Callable[[], T]) -> "Future[T]":
     with _changed:
         _running += 1
     try:
-        Thread(target=run, name="bascule-compile", daemon=True).start()
+        begin(Thread(target=run, name="bascule-compile", daemon=True))
     except RuntimeError as error:
         pass_on(error)  # of a signal's handler: the thread runs
         _ended()  # else a fork, and the end of the process, wait for it

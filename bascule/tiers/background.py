@@ -15,6 +15,7 @@ from threading import Condition, Lock, Thread, current_thread
 from time import monotonic
 
 from bascule.dialect.interrupts import pass_on
+from bascule.dialect.roomy_threads import begin as begin_thread
 from bascule.lowering import threads  # noqa: F401  (what it does before a fork comes after what is done here: it waits for threads this one started)
 
 IDLE = 2.0  # seconds without a graph that is compiled or called for the first time, after which the work begins
@@ -59,7 +60,7 @@ def _started() -> bool:
     if _thread is None:
         _thread = Thread(target=_run, name="bascule-tiers", daemon=True)
         try:
-            _thread.start()
+            begin_thread(_thread)
         except RuntimeError as error:  # the process ends, or has as many threads as it may
             pass_on(error)
             _thread = None

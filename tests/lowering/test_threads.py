@@ -1,9 +1,13 @@
 """Work on other threads, and where there can be none: a container allows so many, and the end of a process allows none."""
 
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
 import torch
+from bascule.dialect.roomy_threads import with_room
 from bascule.lowering import threads
 
 import bascule
@@ -88,3 +92,48 @@ def test_an_error_is_of_one_and_nothing_is_begun_that_nobody_asks_for():
     with threads._changed:
         assert threads._changed.wait_for(lambda: threads._running == 0, 60)
     assert begun in ([0], [0, 1])
+
+
+STEP = """
+import threading, torch
+
+def work():
+    x = torch.linspace(-2, 2, 60).view(6, 10).requires_grad_()
+    out = torch.compile(lambda x: torch.softmax(x, -1).cumsum(0).sort(1)[0].sum(1).nonzero() + x.logsumexp(0).sum(), backend="bascule",
+                        options={{"on_error": "raise", "tiers": {tiers}}})(x)
+    out.sum().backward()
+    told.append(x.grad.isfinite().all().item())
+
+told = []
+threading.stack_size(192 << 10)
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+assert threading.stack_size() == 192 << 10 and told == [True]
+"""
+
+
+@pytest.mark.parametrize("tiers", [False, True])
+def test_a_thread_with_little_stack_compiles(tiers, tmp_path):
+    """What takes much runs on threads that have it: MLIR's library, when it is loaded, and LLVM."""
+    environment = {**os.environ, "BASCULE_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", STEP.format(tiers=tiers)], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_fails_with_room_fails_for_who_asked():
+    def asked():
+        with pytest.raises(ZeroDivisionError):
+            with_room(lambda: 1 // 0)
+        by.append(with_room(threading.current_thread))
+
+    by = []
+    thread = threading.Thread(target=asked)
+    thread.start()
+    thread.join()
+    assert (
+        by[0] not in (thread, threading.main_thread())
+        and with_room(threading.current_thread) is threading.main_thread()
+    )
