@@ -97,7 +97,7 @@ class _Function:
             if name not in ("function_type", "sym_name", "arg_attrs"):
                 target.attributes[name] = attribute
         target.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
-        body = target.regions[0].blocks.append(*types, arg_locs=[self.source.location] * len(types))
+        body = target.regions[0].blocks.append(*types, arg_locs=[argument.location for argument in block.arguments])
         self.values.update(zip(block.arguments, body.arguments))
         self.symbols = [argument for argument in body.arguments if isinstance(argument.type, ir.IndexType)]
         return body

@@ -94,8 +94,10 @@ class _GraphImporter(base.FxImporter):
         tensors += [(node, torch.empty((), dtype=torch.float64)) for node in floats]
         tensors += constants.items()
         arguments = [ir.IndexType.get()] * len(symbols.names) + [types.type(value) for _, value in tensors]
+        unknown = self._cc.locations.unknown
         function = func.FuncOp("main", (arguments, []), ip=self._m_ip)
-        block = function.add_entry_block()
+        places = [self._cc.locations.source(node) if node.meta.get(RESTRIDED) else unknown for node, _ in tensors]
+        block = function.add_entry_block([unknown] * len(symbols.names) + places)
         importer = NodeImporter(self, self._c, self._cc, block)
         importer.begin(symbols, types, self._cc.locations)
         for (node, _), argument in zip(tensors, block.arguments[len(symbols.names) :]):

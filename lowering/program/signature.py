@@ -7,6 +7,7 @@ from bascule.dialect.ir import builders, symbol_sources
 from bascule.dialect.ir.attribute_names import HOST_INPUTS
 from bascule.dialect.ir.computed_symbols import python_text
 from bascule.dialect.ir.functions import ANY_STRIDES, CONSTANT, INPUTS, NULLABLE, OUTPUTS, SYMBOL_SOURCES, SYMBOLS
+from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import ir
 
 from .buffer_places import Places
@@ -96,7 +97,7 @@ class Signature:
         for value in self.tensors:
             if value in self.restrided and not all(use.owner.operation.name == "memref.dealloc" for use in value.uses):
                 name = places.tensors[value]
-                source.line(f"    {name} = laid_out({name}, {layout(value)})")
+                source.line(f"    {name} = laid_out({name}, {layout(value)})", source_of(value.location))
         for number, value in enumerate(self.constants):
             places.own(value, f"constant{number}")
             places.inputs.add(f"constant{number}")

@@ -4,6 +4,8 @@ import pytest
 import torch
 from bascule.runtime.memory.allocation import begun_at
 
+import bascule
+
 
 @pytest.mark.parametrize("strides", [None, (4, 1), (1, 3), (9, 2)])
 @pytest.mark.parametrize("offset", [0, 5])
@@ -79,5 +81,40 @@ def test_so_it_is_of_an_operator_that_runs_between_parts(dtype):
         )
         torch._dynamo.reset()
         compiled = torch.compile(lambda x: torch.ops.bascule_other_found.positive(x + 1).sin() * 2, backend="bascule")
-        with pytest.raises(RuntimeError, match=rf"returned {dtype} where its fake kernel has torch.float32"):
+        with pytest.raises(RuntimeError, match=rf"returned {dtype} where its fake kernel has torch.float32") as raised:
             compiled(torch.randn(6, 4))
+        assert "test_allocation.py" in "\n".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
+
+
+@pytest.mark.parametrize("made", ["positive", "other"])
+def test_each_of_several_between_parts_is_told_with_its_own_line(made, tmp_path, monkeypatch):
+    """From the disk cache too."""
+    monkeypatch.setenv("BASCULE_CACHE_DIR", str(tmp_path))
+    with (
+        torch.library._scoped_library("bascule_several", "DEF") as library,
+        torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True),
+    ):
+        for name in ("positive", "other"):
+            library.define(f"{name}(Tensor x) -> Tensor")
+            wrong = name == made
+            library.impl(name, lambda x, wrong=wrong: x[x > 0][:, None].expand(-1, 2 if wrong else 3), "CPU")
+            torch.library.register_fake(
+                f"bascule_several::{name}",
+                lambda x: x.new_empty(torch.library.get_ctx().new_dynamic_size(), 3),
+                lib=library,
+            )
+
+        def function(x):
+            first = torch.ops.bascule_several.positive(x)
+            second = torch.ops.bascule_several.other(x)
+            return first.sin().sum() + second.cos().sum()
+
+        begin, cached = function.__code__.co_firstlineno, []
+        for _ in range(2):
+            torch._dynamo.reset()
+            with pytest.raises(RuntimeError, match=r"sizes \[\d+, 2\] where \[\d+, 3\] were asserted") as raised:
+                torch.compile(function, backend="bascule", options={"trace_cache": False})(torch.randn(6, 4))
+            line = begin + (1 if made == "positive" else 2)
+            assert raised.value.__notes__ == [f"in the operator called at {__file__}:{line}:0"]
+            cached.append(bascule.counters()["cache"].get("hit", 0))
+        assert cached[1] > cached[0]
