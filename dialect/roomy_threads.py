@@ -30,7 +30,7 @@ def begin(thread: Thread) -> None:
 
 
 def with_room(work: Callable[[], T]) -> T:
-    """What `work` returns, done by the main thread, which has room, or by a thread that has; here where there can be no thread."""
+    """Does `work`, and returns what it does: by the main thread, which has room, or by a thread that has; here where there can be no thread."""
     if threading.current_thread() is threading.main_thread():
         return work()
     future: Future[T] = Future()

@@ -115,7 +115,7 @@ assert threading.stack_size() == 192 << 10 and told == [True]
 
 @pytest.mark.parametrize("tiers", [False, True])
 def test_a_thread_with_little_stack_compiles(tiers, tmp_path):
-    """What takes much runs on threads that have it: MLIR's library, when it is loaded, and LLVM."""
+    """MLIR's library is loaded, and LLVM runs, on threads that have much."""
     environment = {**os.environ, "BASCULE_CACHE_DIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", STEP.format(tiers=tiers)], env=environment, capture_output=True, text=True
