@@ -16,6 +16,7 @@ from bascule.dialect.mlir import ir
 from ..values import scalars
 from ..values.approximations import scaled_or_hidden
 from ..values.builder import Builder
+from ..values.float8 import FLOAT8
 from ..values.precision import Precision
 from ..values.tiles import Axes, Axis, Tile, elementwise, spread, union
 from .expressions import Expressions
@@ -58,9 +59,6 @@ class Row:
     op: ir.Operation
     held: tuple[Tile, ...]
     order: tuple[int, ...]
-
-
-FLOAT8_CAPABILITY = 89
 
 
 class Body:
@@ -208,9 +206,9 @@ class Body:
 
     def checked(self, op: ir.Operation, type_: ir.Type) -> ir.Type:
         floats = ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type
-        if isinstance(type_, scalars.FLOAT8) and self.capability >= FLOAT8_CAPABILITY:
-            return type_
-        if isinstance(type_, floats) or (isinstance(type_, ir.IntegerType) and type_.width in (1, 8, 16, 32, 64)):
+        if isinstance(type_, (*FLOAT8, *floats)) or (
+            isinstance(type_, ir.IntegerType) and type_.width in (1, 8, 16, 32, 64)
+        ):
             return type_
         raise unsupported(op, f"elements of type {type_}")
 
@@ -258,7 +256,7 @@ class Body:
 
 def _filling(op: ir.Operation) -> int | float | None:
     """The number that an `scf.if` gives where its condition does not hold, if all it does elsewhere is to read what it gives; None otherwise."""
-    if len(op.results) != 1 or isinstance(op.results[0].type, (*scalars.FLOAT8, ir.IntegerType)):
+    if len(op.results) != 1 or isinstance(op.results[0].type, (*FLOAT8, ir.IntegerType)):
         return None
     read, other = (end_of(region.blocks[0]).operands[0].owner for region in op.regions)
     if isinstance(read, ir.Block) or isinstance(other, ir.Block) or other.name != "arith.constant":

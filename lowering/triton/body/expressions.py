@@ -15,7 +15,7 @@ from bascule.dialect.ir.shapes import Size, constant, expr, layout_of, symbol_co
 from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
 
-from ..values.scalars import FLOAT8
+from ..values.float8 import FLOAT8
 
 Expr: TypeAlias = ir.AffineExpr
 ACCESSES = {"memref.load": 1, "bascule.store": 2}  # operation -> its first operand that is an index

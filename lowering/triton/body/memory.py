@@ -13,8 +13,8 @@ from bascule.dialect.mlir import ir
 
 from ..values.atomic_multiply import multiply
 from ..values.builder import Builder, element
+from ..values.float8 import FLOAT8
 from ..values.packed_values import again
-from ..values.scalars import FLOAT8
 from ..values.tiles import Axes, Tile, shaped, spread, union
 
 # RMWOp's numbers in Triton

@@ -31,7 +31,7 @@ from ..body import accesses, assertions, cheaper_forms, random, while_loops  # n
 from ..body.emitter import unsupported
 from ..body.expressions import ACCESSES, Expr, Expressions, stored
 from ..body.indexing import Indexing
-from ..values import clusters, dependent_launch
+from ..values import clusters, dependent_launch, float8
 from ..values.builder import FLATTEN, SPECIALIZE, Builder
 from ..values.tiles import Axis, Tile
 from . import segments
@@ -207,7 +207,8 @@ class KernelFunction:
             "tt.func", attributes=attributes, regions=1, loc=location, ip=ir.InsertionPoint(body)
         )
         block = function.regions[0].blocks.append(*types, arg_locs=[location] * len(types))
-        b = Builder(block, location)
+        schedule = self.schedule
+        b = Builder(block, location, converts_float8=schedule.capability >= float8.SINCE)
         if self.schedule.cluster > 1:
             clusters.arrive(b)
         if self.schedule.capability >= dependent_launch.SINCE:
@@ -217,7 +218,6 @@ class KernelFunction:
         symbols = [Tile(value) for value in values[: len(self.symbols)]]
         ix = Indexing(b, index, symbols, variant.aligned)
         buffers = dict(zip(self.memrefs, values[len(self.symbols) :]))
-        schedule = self.schedule
         threads = 32 * schedule.warps
         emitter = Emitter(b, self.expressions, ix, buffers, schedule.capability, schedule.stages, threads)
         emitter.described, emitter.nullable = self.described, self.nullable

@@ -61,8 +61,9 @@ INVERSE = {"arith.addi": "arith.subi", "arith.subi": "arith.addi", **dict.fromke
 class Builder:
     """Appends operations to a block; `location` is that of the source operation at hand."""
 
-    def __init__(self, block: ir.Block, location: ir.Location):
+    def __init__(self, block: ir.Block, location: ir.Location, *, converts_float8: bool = True):
         self.point, self.location = ir.InsertionPoint(block), location
+        self.converts_float8 = converts_float8  # whether there are instructions for that
         self.first: ir.InsertionPoint | None = None  # where constants go: before the first operation
         self.scopes: list[dict] = [{}]
         self.before: list[ir.InsertionPoint | None] = [None]  # where what does not vary in a scope goes, if it can

@@ -8,16 +8,13 @@ from collections.abc import Callable
 
 from bascule.dialect.mlir import ir
 
-from ...float8_overflow import bits_of_overflow
 from .approximations import APPROXIMATE
 from .builder import Builder, element, like
+from .float8 import FLOAT8, to_float8, widen_float8
 from .libdevice import LIBDEVICE
 from .packed_values import unknown
 
-# Bytes in memory; what a GPU of capability 89 converts. None converts the types ending in FNUZ, which kernels for a CPU take.
-FLOAT8 = (ir.Float8E4M3FNType, ir.Float8E5M2Type)
 NARROW = (ir.F16Type, ir.BF16Type, *FLOAT8)
-LARGEST_E4M3FN = 0x7E
 
 SAME = {
     *("arith.addi", "arith.subi", "arith.muli", "arith.divsi", "arith.divui", "arith.remsi", "arith.remui"),
@@ -103,26 +100,8 @@ def _power(b: Builder, to: ir.Type, x: ir.Value, exponent: ir.Value) -> ir.Value
 def widen(b: Builder, x: ir.Value) -> ir.Value:
     scalar = element(x.type)
     if isinstance(scalar, FLOAT8):
-        return b.convert("tt.fp_to_fp", x, b.f32)
+        return widen_float8(b, x)
     return b.convert("arith.extf", x, b.f32) if isinstance(scalar, NARROW) else x
-
-
-def to_float8(b: Builder, to: ir.Type, x: ir.Value) -> ir.Value:
-    """An f32 as 8 bits. A GPU makes the largest number of what is too large; PyTorch makes infinity of it in e5m2, in e4m3fn what this one does:
-    from the middle between the largest number and the one that would follow it, which in e4m3fn is the largest number still."""
-    value = b.value("tt.fp_to_fp", like(x.type, to), [x], {"rounding": b.number(b.i32, 1)})
-    is_e4m3 = isinstance(to, ir.Float8E4M3FNType)
-    overflow = bits_of_overflow("float8_e4m3fn" if is_e4m3 else "float8_e5m2")
-    if is_e4m3 and overflow == LARGEST_E4M3FN:
-        return value
-    size, bits = b.same("math.absf", x), b.convert("tt.bitcast", value, b.i8)
-    negative = b.compare("olt", x, b.constant(x.type, 0.0))
-    beyond = b.select(negative, b.constant(bits.type, 0x80 | overflow), b.constant(bits.type, overflow))
-    too_large = b.compare(
-        *(("ogt", size, b.constant(x.type, 464.0)) if is_e4m3 else ("oge", size, b.constant(x.type, 61440.0)))
-    )
-    bits = b.select(too_large, beyond, bits)
-    return b.convert("tt.bitcast", bits, to)
 
 
 def to_float(b: Builder, to: ir.Type, x: ir.Value) -> ir.Value:

@@ -63,24 +63,38 @@ def test_conversions():
 EIGHT = [torch.float8_e4m3fn, torch.float8_e5m2]
 
 
+def hard_for(dtype):
+    """The middles between neighbours, what is next to them, all numbers of 16 bits, and what is too large, tiny or none."""
+    every = torch.arange(256, dtype=torch.uint8).view(dtype).double()
+    known = every[every.isfinite()].sort().values
+    middles = ((known[1:] + known[:-1]) / 2).float()
+    near = [torch.nextafter(middles, torch.tensor(to)) for to in (math.inf, -math.inf)]
+    edge = torch.tensor([464.0, 464.1, 480.0, 448.0, 61439.0, 61440.0, 65536.0, 1e30, 1e-30, 1e-45, math.inf, math.nan])
+    halves = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(torch.float16).float()
+    return torch.cat([middles, *near, edge, -edge, halves])
+
+
+@pytest.mark.parametrize("machine", [80, 86, 89, 90])
 @pytest.mark.parametrize("dtype", EIGHT, ids=str)
-def test_eight_bits(dtype):
-    """All bytes are read as eager reads them; numbers around the largest become what eager makes of them."""
-    every = torch.arange(256, dtype=torch.uint8).view(dtype)
-    edge = torch.tensor([464.0, 464.1, 480.0, 448.0, 447.0, 61439.0, 61440.0, 65536.0, math.inf, math.nan, 0.0, -0.0])
-    x = torch.cat([edge, -edge, torch.randn(300) * 100, torch.randn(300) * 0.01])
+def test_eight_bits(dtype, machine):
+    """All bytes are read as eager reads them; numbers around those that they have become what eager makes of them. Before sm_89 by integers."""
+    every, x = torch.arange(256, dtype=torch.uint8).view(dtype), hard_for(dtype)
 
     def function(x, every):
         return x.to(dtype), every.float(), every.bfloat16(), (every.float() * 2).to(dtype).float()
 
-    for got, want in zip(run(program(function, x, every), [x, every]), function(x, every), strict=True):
+    made = program(function, x, every, machine=machine)
+    for got, want in zip(run(made, [x, every]), function(x, every), strict=True):
         torch.testing.assert_close(got.float(), want.float(), equal_nan=True, rtol=0, atol=0)
-    assert all(cubins(function, x, every))
+        is_known = ~want.float().isnan()
+        assert torch.equal(got.float().signbit()[is_known], want.float().signbit()[is_known])
+    assert all(cubins(function, x, every, capability=machine, machine=machine))
+    assert ("tt.fp_to_fp" in "".join(kernel.ttir for kernel in lowered(made).values())) == (machine >= 89)
 
 
-def test_eight_bits_need_a_gpu_that_has_them():
-    with pytest.raises(UnsupportedError, match="f8E4M3FN"):
-        lowered(program(lambda x: x.to(torch.float8_e4m3fn), torch.randn(8), capability=80))
+def test_other_eight_bits_are_those_of_no_gpu():
+    with pytest.raises(UnsupportedError, match="f8E4M3FNUZ"):
+        lowered(program(lambda x: x.to(torch.float8_e4m3fnuz), torch.randn(8)))
 
 
 FUNCTIONS = (
