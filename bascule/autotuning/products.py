@@ -203,7 +203,12 @@ def _may_be_a_kernel(product: Product) -> bool:
     element, result = product.x.type.element_type, product.result.type.element_type
     sizes = [*map(constant, product.sizes), *product.result.type.shape]
     same = element == product.y.type.element_type and result in (element, ir.F32Type.get())
-    if FUSED in product.op.attributes or not same or any(size is None or size <= 0 for size in sizes):
+    if (
+        FUSED in product.op.attributes
+        or not same
+        or not product.has_sides
+        or any(size is None or size <= 0 for size in sizes)
+    ):
         return False
     rows, summed, columns = (constant(size) or 0 for size in product.sizes)
     return isinstance(element, ir.BF16Type | ir.F16Type | ir.F32Type) and min(rows, columns) > FEW and summed >= LEAST

@@ -37,7 +37,7 @@ def _is_worth(product: Product, sm_count: int) -> bool:
     rows, inner, columns = (size or 0 for size in sizes)
     narrow = isinstance(element, ir.FloatType) and element.width == 16 and product.x.type.element_type == element
     plain = product.result.type.rank == 2 and not (inner % ALIGNED or columns % ALIGNED)
-    return narrow and plain and rows * columns >= TILE * sm_count
+    return narrow and plain and product.has_sides and rows * columns >= TILE * sm_count
 
 
 def seen(value: ir.Value) -> tuple:

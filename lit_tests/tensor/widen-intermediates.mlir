@@ -1,6 +1,7 @@
 // RUN: bascule-opt %s --widen-intermediates | filecheck %s
 // RUN: bascule-run %s --function=gate --interpret-only --pipeline=widen-intermediates
 // RUN: bascule-run %s --function=small --interpret-only --pipeline=widen-intermediates
+// RUN: bascule-run %s --function=factor --interpret-only --pipeline=widen-intermediates
 // RUN: bascule-run %s --function=cast --interpret-only --pipeline=widen-intermediates
 
 // Each element of the gate is for 128 others: it is not rounded.
@@ -199,4 +200,55 @@ func.func @small(%x: tensor<256xbf16>, %y: tensor<256xbf16>) -> tensor<256xbf16>
     "bascule.yield"(%e) : (bf16) -> ()
   }) {ranges = affine_map<() -> (256)>} : () -> tensor<256xbf16>
   return %z : tensor<256xbf16>
+}
+
+// A factor of a product that tensor cores multiply has 16 bits; of few rows there is none of these.
+// CHECK-LABEL: func.func @factor(
+// CHECK: () -> tensor<16x32xbf16>
+// CHECK: () -> tensor<8x32xf32>
+// CHECK: return
+func.func @factor(%x: tensor<16x32xbf16>, %y: tensor<32x24xbf16>) -> (tensor<16x24xf32>, tensor<8x24xf32>) attributes {bascule.graph} {
+  %h = "bascule.compute"() ({
+  ^bb0(%i: index, %k: index):
+    %a = tensor.extract %x[%i, %k] : tensor<16x32xbf16>
+    %b = arith.extf %a : bf16 to f32
+    %c = math.tanh %b : f32
+    %d = arith.truncf %c : f32 to bf16
+    "bascule.yield"(%d) : (bf16) -> ()
+  }) {ranges = affine_map<() -> (16, 32)>} : () -> tensor<16x32xbf16>
+  %g = "bascule.compute"() ({
+  ^bb0(%i: index, %k: index):
+    %a = tensor.extract %x[%i, %k] : tensor<16x32xbf16>
+    %b = arith.extf %a : bf16 to f32
+    %c = math.sin %b : f32
+    %d = arith.truncf %c : f32 to bf16
+    "bascule.yield"(%d) : (bf16) -> ()
+  }) {ranges = affine_map<() -> (8, 32)>} : () -> tensor<8x32xbf16>
+  %z = "bascule.compute"() ({
+  ^bb0(%i: index, %j: index):
+    %s = "bascule.reduce"() ({
+    ^bb0(%k: index):
+      %a = tensor.extract %h[%i, %k] : tensor<16x32xbf16>
+      %b = arith.extf %a : bf16 to f32
+      %c = tensor.extract %y[%k, %j] : tensor<32x24xbf16>
+      %d = arith.extf %c : bf16 to f32
+      %e = arith.mulf %b, %d : f32
+      "bascule.yield"(%e) : (f32) -> ()
+    }) {kind = "sum", ranges = affine_map<() -> (32)>} : () -> f32
+    "bascule.yield"(%s) : (f32) -> ()
+  }) {ranges = affine_map<() -> (16, 24)>} : () -> tensor<16x24xf32>
+  %w = "bascule.compute"() ({
+  ^bb0(%i: index, %j: index):
+    %s = "bascule.reduce"() ({
+    ^bb0(%k: index):
+      %a = tensor.extract %g[%i, %k] : tensor<8x32xbf16>
+      %b = arith.extf %a : bf16 to f32
+      %c = tensor.extract %y[%k, %j] : tensor<32x24xbf16>
+      %d = arith.extf %c : bf16 to f32
+      %e = arith.mulf %b, %d : f32
+      "bascule.yield"(%e) : (f32) -> ()
+    }) {kind = "sum", ranges = affine_map<() -> (32)>} : () -> f32
+    "bascule.yield"(%s) : (f32) -> ()
+  }) {ranges = affine_map<() -> (8, 24)>} : () -> tensor<8x24xf32>
+  return %z, %w : tensor<16x24xf32>, tensor<8x24xf32>
 }

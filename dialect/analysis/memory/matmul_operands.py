@@ -73,6 +73,27 @@ class Product:
         *_, rows, inner = shape_of(self.x)
         return rows, inner, shape_of(self.y)[-1]
 
+    @property
+    def distinct(self) -> tuple[ir.AffineExpr, ir.AffineExpr]:
+        """M and N, but 1 where all rows, or all columns, are one in memory: those of an expanded matrix are."""
+        rows, _, columns = self.sizes
+        return expr(1) if _repeats(self.x, -2) else rows, expr(1) if _repeats(self.y, -1) else columns
+
+    @property
+    def has_sides(self) -> bool:
+        """Whether each matrix varies along both of its dims, as those that tensor cores multiply do; dims of one element count as such."""
+        return has_sides(self.x) and has_sides(self.y)
+
+
+def has_sides(matrix: ir.Value) -> bool:
+    """Whether a matrix varies along its last two dims, as far as memory tells."""
+    return not any(_repeats(matrix, dim) for dim in (-2, -1))
+
+
+def _repeats(value: ir.Value, dim: int) -> bool:
+    """Whether neighbours along a dim of a tensor are one element of memory."""
+    return constant(shape_of(value)[dim]) != 1 and strides(memref_type(value.type))[dim] == expr(0)
+
 
 def is_row_major(value: ir.Value, order: Sequence[int] | None = None) -> bool:
     """Whether memory has the elements of a tensor one after another, dims in this order."""

@@ -47,6 +47,11 @@ class GroupedProduct(_Call):
         assert rows is not None and inner is not None and columns is not None and groups is not None
         return rows, inner, columns, groups
 
+    @property
+    def matrices(self) -> ir.Value:
+        """What `x` is multiplied by."""
+        return self.w
+
 
 @dataclass(frozen=True)
 class GroupedSums(_Call):
@@ -65,6 +70,11 @@ class GroupedSums(_Call):
         )
         assert rows is not None and inner is not None and columns is not None and groups is not None
         return rows, inner, columns, groups
+
+    @property
+    def matrices(self) -> ir.Value:
+        """What `x` is multiplied by."""
+        return self.y
 
 
 def grouped_product(op: ir.Operation, function: ir.Operation) -> GroupedProduct | GroupedSums | str | None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from ...analysis.memory.matmul_operands import has_sides
 from ...analysis.products.contractions import TF32
 from ...analysis.products.grouped_products import GroupedProduct, GroupedSums, grouped_product
 from ...analysis.products.looped_products import LoopedProduct
@@ -110,6 +111,8 @@ class ExpandGroupedProducts(Pass):
         if product is None:
             return False
         use: GroupedUse | GroupedSums | str
+        if not isinstance(product, str) and not all(map(has_sides, (product.x, product.matrices))):
+            product = "a matrix is expanded, of which tensor cores have no tile"
         if isinstance(product, GroupedProduct):
             use = self._use(product, FUSED in op.attributes)
         else:

@@ -34,9 +34,9 @@ class ExpandProducts(Pass):
     computes where tensor cores are of no use:
 
     - a product of up to `rows` rows by a matrix, or of a matrix by so few columns: it takes as long as reading the matrix, and what is computed
-      from the result (a bias, an activation, the next residual sum) can go along. Sizes are static, and memory runs along what is summed: the
-      weight of a linear layer, (N, K), seen transposed. With `across` also where memory runs along the results (a matrix (K, N)): sums of
-      columns. Of three rows or more, and of (K, N), cuBLAS is as fast;
+      from the result (a bias, an activation, the next residual sum) can go along. An expanded matrix whose rows are all one has one. Sizes are
+      static, and memory runs along what is summed: the weight of a linear layer, (N, K), seen transposed. With `across` also where memory runs
+      along the results (a matrix (K, N)): sums of columns. Of three rows or more, and of (K, N), cuBLAS is as fast;
     - an outer product, whose inner size is 1: pointwise;
     - with `contractions`, any other product of f16 or bf16, and with `tf32` (PyTorch allows that) of f32, for tensor cores: what
       is computed from its elements can go along.
@@ -45,7 +45,7 @@ class ExpandProducts(Pass):
       `silu(x @ w) * (x @ v)`, and what pointwise computes alone read, as `gelu(x @ w)`, where a model of the kernel and of the call takes less
       time so (remarks have both), but in the graphs of a training step (`trained`): which products are saved there depends on the memory budget,
       and all budgets give the same numbers; and those that are marked `bascule.tuned_product`, which `max_autotune` has measured as kernels.
-      The mark goes to the sum; where it is false the product stays a call.
+      The mark goes to the sum; where it is false the product stays a call. So it does where a matrix is expanded, but along its batch.
 
     Products of f16 and bf16 are summed in f32 and rounded once, with what is added; those of f32 are summed in f32, of few rows exactly,
     whatever PyTorch allows cuBLAS (TF32, sums in f16). Where tensor cores round factors to TF32, the sum has `bascule.input_precision`. A
@@ -122,7 +122,7 @@ class ExpandProducts(Pass):
 
     def _refusal(self, product: Product) -> str | None:
         """Why a product stays a call, where one would ask; None where nobody would; "" if it is expanded."""
-        rows, inner, columns = map(constant, product.sizes)
+        inner, (rows, columns) = constant(product.sizes[1]), map(constant, product.distinct)
         if not isinstance(product.result.type.element_type, ir.FloatType) or product.x.type.element_type.width < 16:
             return None
         if inner == 1:
@@ -151,7 +151,7 @@ class ExpandProducts(Pass):
         )
         fewest = (1 if fused else FEW, FEW, FEW)  # an attention takes few rows of a query over a long cache
         enough = all(size is None or size > few for size, few in zip(sizes, fewest))
-        return (self.contractions or fused) and multiplied and enough
+        return (self.contractions or fused) and multiplied and enough and product.has_sides
 
     def _rounds(self, product: Product) -> bool:
         """Whether the factors of a contraction are rounded to TF32."""
@@ -196,7 +196,7 @@ def _before_widening(value: ir.Value) -> ir.Value | None:
 
 def _few_dim(product: Product) -> int:
     """The dim of a product's result that has fewer rows or columns."""
-    rows, _, columns = (LARGE if (size := constant(s)) is None else size for s in product.sizes)
+    rows, columns = (LARGE if (size := constant(s)) is None else size for s in product.distinct)
     return product.result.type.rank - (2 if rows <= columns else 1)
 
 
@@ -228,9 +228,11 @@ class _Expansion:
         """The product, made at the insertion point: of several rows (columns), of the sums of each, which one kernel computes: so the matrix is
         read once."""
         result, dim = self.product.result, _few_dim(self.product)
-        few = constant(shape_of(result)[dim]) if constant(self.product.sizes[1]) != 1 and not self.whole else 1
+        apart = constant(self.product.sizes[1]) != 1 and not self.whole
+        few = constant(self.product.distinct[0 if dim == result.type.rank - 2 else 1]) if apart else 1
         assert few is not None, "a product of sizes that are not known"
-        parts = [self._part(dim, n) for n in range(few)] if few > 1 else []
+        repeats = apart and constant(shape_of(result)[dim]) != few  # one row is all of them
+        parts = [self._part(dim, n) for n in range(few)] if few > 1 or repeats else []
         return builders.compute(
             result.type, shape_of(result), lambda at: self._finished(self._chosen(parts, dim, at), at)
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ...analysis.bodies.body_summary import Body
 from ...analysis.bodies.costs import tensor_bytes
 from ...analysis.memory.buffers import root_of
-from ...analysis.memory.matmul_operands import runs_along
+from ...analysis.memory.matmul_operands import has_sides, runs_along
 from ...analysis.memory.narrow_sources import NarrowSource, narrow_source, users_of
 from ...analysis.memory.scaled_products import ScaledProduct
 from ...analysis.products.contractions import FLOAT8, NARROW, WHOLE, are_multiplied
@@ -49,6 +49,8 @@ def chosen(product: ScaledProduct, form: str, capability: int, sm_count: int) ->
     sizes = [size for size in product.sizes if size is not None]
     if 0 in sizes:
         return None
+    if not has_sides(product.x) or not has_sides(product.y):
+        return Choice("a matrix is expanded, of which tensor cores have no tile")
     if len(sizes) < len(product.sizes):
         return Choice("its sizes are not known")
     case = _Case(product, sizes, sm_count)

@@ -49,7 +49,7 @@ def _is_loaded_whole(product: Product) -> bool:
     """Whether it is of 16 bits, and descriptors can load its factors: memory runs along one dim of each, in rows of whole lines."""
     element, rank = product.x.type.element_type, product.result.type.rank
     types = {value.type.element_type for value in (product.x, product.y, product.result)}
-    if types != {element} or not isinstance(element, ir.BF16Type | ir.F16Type):
+    if types != {element} or not isinstance(element, ir.BF16Type | ir.F16Type) or not product.has_sides:
         return False
     if any(size is None or size <= 0 for size in [*map(constant, product.sizes), *product.result.type.shape]):
         return False

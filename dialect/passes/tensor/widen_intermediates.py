@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...analysis.bodies.body_summary import PRODUCERS, Access, Body, readers_of
-from ...analysis.bodies.costs import tensor_bytes
+from ...analysis.bodies.body_summary import PRODUCERS, Access, Body, decode, readers_of
+from ...analysis.bodies.costs import magnitude, tensor_bytes
+from ...analysis.products.contractions import NARROW, factors_of
+from ...fusion.attention_parts import FEW as FEW_ROWS
 from ...ir.attribute_names import TUNED_PRODUCT
 from ...ir.functions import graph_functions
 from ...ir.regions import end_of
@@ -23,7 +25,7 @@ class WidenIntermediates(Pass):
     computes of which no operand has more than 64 KiB (what is done for one token).
 
     Results that something else takes, or whose readers ask for rounded numbers (`bascule.stored`, or a `bascule.cast` that meets one), stay
-    as they are. Takes and leaves the tensor stage.
+    as they are, and so do factors of products that tensor cores multiply, as of an attention. Takes and leaves the tensor stage.
     """
 
     name: ClassVar[str] = "widen-intermediates"
@@ -52,8 +54,8 @@ def _widen(body: Body, uses: list[tuple[Body, Access]]) -> None:
         repeated = reader.is_pointwise and reader.points * read.times >= FEW * body.points
         if not repeated and any(tensor_bytes(other.buffer) > SMALL for other in reader.reads):
             return
-        if TUNED_PRODUCT in read.op.parent.attributes:
-            return  # it was measured with factors of 16 bits
+        if TUNED_PRODUCT in read.op.parent.attributes or _is_multiplied(reader, read):
+            return  # with factors of 16 bits it was measured, or has tensor cores
         users = [use.owner.operation for use in read.op.results[0].uses]
         if not all(user.name == "arith.extf" and is_undone(rounding, user) for user in users):
             return
@@ -70,3 +72,14 @@ def _widen(body: Body, uses: list[tuple[Body, Access]]) -> None:
         for extension in extensions:
             extension.results[0].replace_all_uses_with(element)
             extension.erase()
+
+
+def _is_multiplied(reader: Body, read: Access) -> bool:
+    """Whether what is read is a factor of a sum of products of 16 bits that has more than a few rows, and columns."""
+    reduce = read.op.parent.operation
+    factors = factors_of(reduce) if reduce.name == "bascule.reduce" else None
+    if factors is None or read.op.results[0] not in factors or not isinstance(factors[0].type, NARROW):
+        return False
+    body = decode(reader.op)
+    x, y = (body.dependence.get(body.number(factor), {}).keys() & body.sizes.keys() for factor in factors)
+    return all(magnitude([body.sizes[index] for index in side]) >= FEW_ROWS for side in (x - y, y - x))
