@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Self
 
 from bascule.dialect.analysis.affine.linear_forms import dims_of
+from bascule.dialect.analysis.bodies.backward_slice import captured, needed
 from bascule.dialect.analysis.bodies.body_tree import LOOPS
 from bascule.dialect.analysis.bodies.nested_loops import inner_loops
 from bascule.dialect.analysis.products.segments import Segments
@@ -28,7 +29,7 @@ class LoopBody(Body):
     `plan`: of each loop of the domain at hand; `done`: loops that ran together with an earlier one; `origins`: where the program's tile begins
     along each axis; `described`: the loads that tensor descriptors do; `descriptors`: the parameters that these are; `segments`: what counts
     those that the program's rows are in one of, if `inside` holds (None: they are); `top`: the block of the domain, whose later reads have been
-    emitted if `asked`.
+    emitted if `asked`; `late`: what of it waits for its loops.
     """
 
     described: Mapping[ir.Operation, Described] = {}
@@ -51,6 +52,7 @@ class LoopBody(Body):
         self.origins: list[Tile] = []
         self.segments = ()
         self.top, self.asked = op.regions[0].blocks[0], False
+        self.late = self._unneeded() if any(schedule.dot for schedule in self.plan.values()) else set()
         self.guards = not loops and any(inner.name == "scf.if" for inner in ops_in(op))
         self.domain = {self.expressions.of(index).position for index in op.regions[0].blocks[0].arguments}
 
@@ -67,11 +69,35 @@ class LoopBody(Body):
     def _below(self, position: Tile, size: ir.AffineExpr) -> Tile:
         return elementwise(self.b, lambda p, n: self.b.compare("slt", p, n), [position, self.ix.evaluate(expr(size))])
 
+    def _unneeded(self) -> set[ir.Operation]:
+        """What no loop of the domain needs, and only computes: beside sums that fill the registers it would be held there, or spilled."""
+        ops = [view.operation for view in self.top.operations]
+        loops = [op for op in ops if op in self.plan]
+        before = set(needed([value for loop in loops for value in captured(loop)], self.top).ops)
+        return {op for op in ops if len(op.results) and op not in before and not _runs_or_stores(op)}
+
+    def block(self, block: ir.Block) -> list[Tile]:
+        """Emits a block: of the domain's, what is late when something is stored that was read, or at its end."""
+        if block != self.top or not self.late:
+            return super().block(block)
+        waiting = list[ir.Operation]()
+        for op in (view.operation for view in block.operations):
+            if op in self.late:
+                waiting.append(op)
+                continue
+            if not len(op.results):
+                for other in waiting:
+                    self._op(other)
+                waiting = []
+            if op.name != "bascule.yield":
+                self._op(op)
+        return []
+
     def between(self, first: ir.Operation, later: ir.Operation) -> None:
         """Emits what stands between two loops of a walk and may already be computed: the later one may need it."""
         ops = [view.operation for view in first.block.operations]
         for op in ops[ops.index(first) + 1 : ops.index(later)]:
-            if self._may_come_early(op):
+            if op not in self.late and self._may_come_early(op):
                 self._op(op)
 
     def ahead(self, loop: ir.Operation) -> None:
@@ -87,9 +113,9 @@ class LoopBody(Body):
 
     def _may_come_early(self, op: ir.Operation) -> bool:
         """Whether `op`, with what its regions do, only computes, from what is already there."""
-        inside = ops_in(op)
-        if not len(op.results) or any(inner.name in (*LOOPS, StoreOp.OPERATION_NAME) for inner in inside):
+        if not len(op.results) or _runs_or_stores(op):
             return False
+        inside = ops_in(op)
         made = {value for inner in inside for value in inner.results}
         return all(value in made or self._ready(value) for inner in inside for value in inner.operands)
 
@@ -133,3 +159,8 @@ class LoopBody(Body):
         arguments = list(op.regions[0].blocks[0].arguments)
         sizes = op.attributes["ranges"].value.results
         return list(self.expressions.groups([arguments[d] for d in order], [sizes[d] for d in order]))
+
+
+def _runs_or_stores(op: ir.Operation) -> bool:
+    """Whether `op` is a loop or a store, or has one inside."""
+    return any(inner.name in (*LOOPS, StoreOp.OPERATION_NAME) for inner in ops_in(op))
