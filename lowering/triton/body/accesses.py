@@ -7,7 +7,7 @@ from bascule.dialect.analysis.affine.linear_forms import dims_of
 from bascule.dialect.ir.types import carried, scalar_type
 from bascule.dialect.mlir import ir
 
-from ..values.tiles import Tile, spread
+from ..values.tiles import Tile, is_pair, spread
 from .emitter import RULES, Body, Row, unsupported
 from .expressions import stored
 from .interleaved_loads import apart, neighbours, wide_range
@@ -84,7 +84,7 @@ def _load_neighbours(body: Body, op: ir.Operation, scalar: ir.Type) -> bool:
     loop = body.loop
     if loop is None or loop.axis is None or loop.multiplies or loop.keeps or body.memory.conditions:
         return False
-    if op.operands[0] in body.nullable:
+    if op.operands[0] in body.nullable or is_pair(scalar):
         return False
     found = neighbours(body.expressions, body.ix, op, loop.axis)
     if found is None:

@@ -18,7 +18,7 @@ from ..values.approximations import scaled_or_hidden
 from ..values.builder import Builder
 from ..values.float8 import FLOAT8
 from ..values.precision import Precision
-from ..values.tiles import Axes, Axis, Tile, elementwise, spread, union
+from ..values.tiles import Axes, Axis, Tile, elementwise, is_pair, spread, union
 from .expressions import Expressions
 from .indexing import Indexing
 from .memory import Condition, Memory
@@ -206,9 +206,8 @@ class Body:
 
     def checked(self, op: ir.Operation, type_: ir.Type) -> ir.Type:
         floats = ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type
-        if isinstance(type_, (*FLOAT8, *floats)) or (
-            isinstance(type_, ir.IntegerType) and type_.width in (1, 8, 16, 32, 64)
-        ):
+        words = isinstance(type_, ir.IntegerType) and type_.width in (1, 8, 16, 32, 64)
+        if isinstance(type_, (*FLOAT8, *floats)) or words or (is_pair(type_) and op.name == "memref.load"):
             return type_
         raise unsupported(op, f"elements of type {type_}")
 

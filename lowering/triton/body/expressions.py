@@ -16,6 +16,7 @@ from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
 
 from ..values.float8 import FLOAT8
+from ..values.tiles import is_pair
 
 Expr: TypeAlias = ir.AffineExpr
 ACCESSES = {"memref.load": 1, "bascule.store": 2}  # operation -> its first operand that is an index
@@ -221,7 +222,9 @@ class Expressions:
 
 
 def stored(type_: ir.MemRefType) -> ir.Type:
-    """The element type in memory: signless, a byte for a boolean and for a float of 8 bits, the bits of a complex number."""
+    """The element type in memory: signless, a byte for a boolean and for a float of 8 bits, the bits of a complex number, of 128 two words."""
     scalar = carried(type_.element_type)
+    if is_pair(scalar):
+        return ir.IntegerType.get_signless(64)
     byte = scalar == ir.IntegerType.get_signless(1) or isinstance(scalar, FLOAT8)
     return ir.IntegerType.get_signless(8) if byte else scalar

@@ -15,7 +15,7 @@ from ..values.atomic_multiply import multiply
 from ..values.builder import Builder, element
 from ..values.float8 import FLOAT8
 from ..values.packed_values import again
-from ..values.tiles import Axes, Tile, shaped, spread, union
+from ..values.tiles import WORDS, Axes, Tile, is_pair, shaped, spread, union
 
 # RMWOp's numbers in Triton
 ADD, FLOAT_ADD, MAX, MIN, UNSIGNED_MAX, UNSIGNED_MIN = 4, 5, 6, 7, 8, 9
@@ -69,12 +69,21 @@ class Memory:
 
     def _pointers(self, base: ir.Value, offset: Tile, axes: Axes, start: int = 0) -> ir.Value:
         """Pointers to what is `start` elements beyond `offset`: a number that instructions add themselves."""
-        own = offset.axes
-        pointer = base if not own else self.b.value("tt.splat", shaped(base.type, own), [base])
-        pointer = self.b.value("tt.addptr", pointer.type, [pointer, offset.value])
-        if start:
-            pointer = self.b.value("tt.addptr", pointer.type, [pointer, self.b.constant(offset.value.type, start)])
-        return spread(self.b, Tile(pointer, own), axes)
+        own, b = offset.axes, self.b
+        pointer = base if not own else b.value("tt.splat", shaped(base.type, own), [base])
+        steps = [offset.value, *([b.constant(offset.value.type, start)] if start else [])]
+        for step in steps * (2 if WORDS in axes else 1):  # by half of it, twice: all of it may have more bits
+            pointer = b.value("tt.addptr", pointer.type, [pointer, step])
+        pointer = spread(b, Tile(pointer, own), axes)
+        if WORDS not in axes:
+            return pointer
+        words = Tile(
+            b.value(
+                "tt.make_range", shaped(b.i32, (WORDS,)), [], {"start": b.number(b.i32, 0), "end": b.number(b.i32, 2)}
+            ),
+            (WORDS,),
+        )
+        return b.value("tt.addptr", pointer.type, [pointer, spread(b, words, axes)])
 
     def load(
         self,
@@ -92,6 +101,8 @@ class Memory:
         is computed of them is not to. `atoms`: the indices that say where, if nothing else does. `nullable`: whether `base` may be 0, and what
         is read zeros."""
         b, axes = self.b, self.reach(offset.axes)
+        if is_pair(scalar):
+            axes = union(axes, (WORDS,))
         mask, filling, given = self.mask(axes, atoms), self.filling, None
         if nullable:
             given = spread(b, Tile(self._given(base)), axes)

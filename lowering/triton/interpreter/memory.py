@@ -56,7 +56,7 @@ class Marks:
 
 class Memory:
     """The elements of a strided tensor as a flat buffer that begins at its first one. Booleans and floats of 8 bits are bytes,
-    unsigned integers signed ones, complex numbers integers of their bits.
+    unsigned integers signed ones, complex numbers integers of their bits, two where they have 128.
 
     `written`: whether the tensor has contents. `junk`: what each 8 bytes of memory begin with, if that is so, which nothing wrote. Of elements
     of fewer than 32 bits, and integers of 32, all in such 8 bytes have to look so: some of them may by chance.
@@ -64,12 +64,13 @@ class Memory:
     """
 
     def __init__(self, tensor: torch.Tensor, *, written: bool = True, junk: bytes = b""):
-        spans = [(size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride())]
-        extent = sum(spans) + 1 if tensor.numel() else 0
-        flat = tensor.as_strided([extent], [1])
-        self.tensor, self.flat = tensor, flat.view(SIGNED.get(tensor.dtype, tensor.dtype))
+        words = torch.view_as_real(tensor).view(torch.int64) if tensor.dtype == torch.complex128 else tensor
+        spans = [(size - 1) * stride for size, stride in zip(words.shape, words.stride())]
+        extent = sum(spans) + 1 if words.numel() else 0
+        flat = words.as_strided([extent], [1])
+        self.tensor, self.flat = tensor, flat.view(SIGNED.get(words.dtype, words.dtype))
         self.reachable = torch.zeros(extent, dtype=torch.bool)
-        self.reachable.as_strided(tensor.shape, tensor.stride()).fill_(True)
+        self.reachable.as_strided(words.shape, words.stride()).fill_(True)
         self.gaps = not bool(self.reachable.all())
         self.marks, self.first, self.granules = Marks(extent, written), 0, 1
         self.junk: torch.Tensor | None = None  # the elements of a word, as integers

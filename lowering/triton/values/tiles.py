@@ -17,6 +17,13 @@ class Axis:
 
 
 Axes = tuple[Axis, ...]  # in ascending order
+# Of the two words of an element of 128 bits, which no register has: it is only moved, as a tile over this axis too, the last one.
+WORDS = Axis(1 << 20, 2)
+
+
+def is_pair(scalar: ir.Type) -> bool:
+    """Whether an element is two words in memory."""
+    return isinstance(scalar, ir.IntegerType) and scalar.width == 128
 
 
 @dataclass(frozen=True)
