@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 
 from ...analysis.bodies.body_summary import Access
 from ...analysis.bodies.body_tree import Node
+from ...analysis.bodies.costs import TRANSCENDENTAL, op_cost
 from ...analysis.bodies.nested_loops import iterations
+from ...ir.regions import ops_in
 from ...mlir import ir
 from .clusters import shared_rows
 from .domains import Domain, DomainPlan
@@ -36,6 +38,8 @@ LATENCY = 64  # bytes that a thread has in flight
 FULL = 32  # warps of a program that has a multiprocessor to itself
 PART = 8  # warps of a program that shares one, at least
 MANY = 8  # long steps of a row, at least
+READ = 32  # registers of a thread, of the 64 that it has beside `FULL` warps, for what a step reads: more are spilled (Triton 3.6)
+LEAST_EACH = 8  # elements of such a thread, at least
 KEPT_EACH = 8  # elements of a thread in a register-resident step, at least; 16 bytes of narrower numbers
 IDLE = 1.25  # ratio, at most: multiprocessors over those with work; points of whole steps over those of the row
 
@@ -182,8 +186,9 @@ def _step(domain: Domain, lengths: list[int | None], points: int) -> _Step:
     index = max((i for loop in domain.lanes for i in loop.indices), key=lambda i: domain.along[i])
     _, aligned = domain.neighbours(index)
     if points <= sm_count:
-        step = _Step(FULL, 32)
-        return step if aligned and shortest >= MANY * step.elements else _Step(FULL, 16)
+        most = max(LEAST_EACH, 1 << (READ // _words(domain)).bit_length() - 1)
+        step = _Step(FULL, min(32, most))
+        return step if aligned and shortest >= MANY * step.elements else _Step(FULL, min(16, most))
     again = _read_again(domain)
     if len(domain.lanes) > 1 and again:
         idle = -(-points // sm_count) * sm_count / points
@@ -199,6 +204,16 @@ def _step(domain: Domain, lengths: list[int | None], points: int) -> _Step:
     while step.each > 8 and shortest < 4 * step.elements:
         step = _Step(step.warps, step.each // 2)
     return step
+
+
+def _words(domain: Domain) -> int:
+    """Registers that what is read of an element takes while it is computed with; functions have some more beside several values."""
+    read = {
+        a.buffer: a.width for a in domain.accesses if not a.stores and any(loop in a.loops for loop in domain.lanes)
+    }
+    words = sum(max(1, width // REGISTER) for width in read.values())
+    calls = any(op_cost(op.name) >= TRANSCENDENTAL for op in ops_in(domain.node.op))
+    return max(1, words + 1 if calls and words > 1 else words)
 
 
 def _keeping(domain: Domain, warps: int, aligned: bool, length: int, points: int) -> _Step | None:
