@@ -5,6 +5,7 @@ element at a time that is Welford's method.
 """
 
 from dataclasses import dataclass
+from math import inf
 from typing import TypeAlias
 
 from bascule.dialect.mlir import ir
@@ -68,7 +69,7 @@ class Welford:
         delta = s.op("arith.subf", y[0], x[0])
         share = s.op("arith.divf", y[2], _at_least_one(s, count))
         mean = s.op("arith.addf", x[0], s.op("arith.mulf", delta, share))
-        cross = s.op("arith.mulf", s.op("arith.mulf", delta, delta), s.op("arith.mulf", x[2], share))
+        cross = s.op("arith.mulf", delta, s.op("arith.mulf", delta, s.op("arith.mulf", x[2], share)))
         squares = s.op("arith.addf", s.op("arith.addf", x[1], y[1]), cross)
         return [mean, squares, count]
 
@@ -123,7 +124,7 @@ class WelfordOfLanes(Welford):
         total = s.op("arith.addf", count, more)
         weight = s.op("arith.divf", more, _at_least_one(s, total) if masks else total)
         delta = s.op("arith.subf", s.op("arith.addf", s.op("arith.subf", middle, origin), rounding), mean)
-        between = s.op("arith.mulf", s.op("arith.mulf", delta, delta), s.op("arith.mulf", count, weight))
+        between = s.op("arith.mulf", delta, s.op("arith.mulf", delta, s.op("arith.mulf", count, weight)))
         squares = s.op("arith.addf", squares, s.op("arith.addf", new, between))
         return [s.fma(delta, weight, mean), squares, total, origin]
 
@@ -140,7 +141,7 @@ class WelfordOfLanes(Welford):
             total = _lanes_sum(s, counts)
             mean = s.op("arith.divf", _lanes_sum(s, s.op("arith.mulf", means, counts)), _at_least_one(s, total))
         delta = s.op("arith.subf", means, spread(s, means.type, mean))
-        cross = s.op("arith.mulf", counts, s.op("arith.mulf", delta, delta))
+        cross = s.op("arith.mulf", delta, s.op("arith.mulf", delta, counts))
         return [s.op("arith.addf", origin, mean), _lanes_sum(s, s.op("arith.addf", squares, cross)), total]
 
 
@@ -186,6 +187,9 @@ class ShiftedWelford(Welford):
         squares = _lanes_sum(s, _total(s, state[1 + parts :]))
         mean = s.op("arith.mulf", total, s.constant(middle.type, 1 / count))
         within = s.op("arith.subf", squares, s.op("arith.mulf", total, mean))
+        is_beyond = s.compare("oeq", squares, s.constant(squares.type, inf))
+        is_finite = s.compare("oeq", s.op("arith.subf", total, total), s.constant(total.type, 0.0))
+        within = s.select(s.op("arith.andi", is_beyond, is_finite), squares, within)
         return [s.op("arith.addf", middle, mean), within, s.constant(middle.type, count)]
 
 

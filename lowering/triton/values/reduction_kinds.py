@@ -133,7 +133,8 @@ def _position(largest: bool, last: bool = False) -> Reduction:
 
 
 def welford(b: Builder, x: Values, y: Values) -> Values:
-    """Chan's merge of (mean, sum of squared deviations, count); two empty states stay empty."""
+    """Chan's merge of (mean, sum of squared deviations, count); two empty states stay empty. A square, which may be
+    infinite, is never multiplied by a weight of 0."""
     count = b.same("arith.addf", x[2], y[2])
     one = b.constant(count.type, 1.0)
     empty = b.compare("oeq", count, b.constant(count.type, 0.0))
@@ -141,7 +142,7 @@ def welford(b: Builder, x: Values, y: Values) -> Values:
     share = b.same(divide, y[2], b.select(empty, one, count))
     delta = b.same("arith.subf", y[0], x[0])
     mean = b.same("arith.addf", x[0], b.same("arith.mulf", delta, share))
-    cross = b.same("arith.mulf", b.same("arith.mulf", delta, delta), b.same("arith.mulf", x[2], share))
+    cross = b.same("arith.mulf", delta, b.same("arith.mulf", delta, b.same("arith.mulf", x[2], share)))
     return [mean, b.same("arith.addf", b.same("arith.addf", x[1], y[1]), cross), count]
 
 
@@ -177,7 +178,7 @@ def _collapse_welford(b: Builder, states: list[Values], axis: int, points: int |
     deviations = []
     for mean, squares, count in states:
         delta = b.same("arith.subf", mean, over(b, middle, mean.type, axis))
-        weighted = b.same("arith.mulf", count, b.same("arith.mulf", delta, delta))
+        weighted = b.same("arith.mulf", delta, b.same("arith.mulf", delta, count))
         deviations.append(b.same("arith.addf", squares, weighted))
     return [middle, _total(b, deviations, axis), counts]
 

@@ -124,7 +124,7 @@ def _welford(
     divisor = b.same("arith.maximumf", counts, b.constant(counts.type, 1.0))
     middle = b.same("tt.precise_divf" if element(x.type) == b.f32 else "arith.divf", sums, divisor)
     deviation = b.same("arith.subf", parts, fold.over(b, middle, parts))
-    counted = b.same("arith.mulf", here, b.same("arith.mulf", deviation, deviation))
+    counted = b.same("arith.mulf", deviation, b.same("arith.mulf", deviation, here))
     (deviations,) = fold.along(b, total, [counted])
     return welford(b, state, [middle, deviations, counts])
 
