@@ -49,7 +49,7 @@ class GroupedProduct(_Call):
 
     @property
     def matrices(self) -> ir.Value:
-        """What `x` is multiplied by."""
+        """The matrix, or matrices, that multiply `x`."""
         return self.w
 
 
@@ -73,7 +73,7 @@ class GroupedSums(_Call):
 
     @property
     def matrices(self) -> ir.Value:
-        """What `x` is multiplied by."""
+        """The matrix, or matrices, that multiply `x`."""
         return self.y
 
 

@@ -70,7 +70,7 @@ class LoopBody(Body):
         return elementwise(self.b, lambda p, n: self.b.compare("slt", p, n), [position, self.ix.evaluate(expr(size))])
 
     def _unneeded(self) -> set[ir.Operation]:
-        """What no loop of the domain needs, and only computes: beside sums that fill the registers it would be held there, or spilled."""
+        """The ops that no loop of the domain needs, and that only compute: beside sums, which fill the registers, they would be spilled."""
         ops = [view.operation for view in self.top.operations]
         loops = [op for op in ops if op in self.plan]
         before = set(needed([value for loop in loops for value in captured(loop)], self.top).ops)

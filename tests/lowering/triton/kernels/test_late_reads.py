@@ -1,4 +1,4 @@
-"""What a tile reads for after its products is read after them, whichever operand a user writes first: their sums fill the registers."""
+"""A tile's reads for after its products stand after them, whichever operand a user writes first: their sums fill the registers."""
 
 import re
 
@@ -54,7 +54,7 @@ def assert_late(ttir):
 
 
 def test_memory_that_is_written():
-    """What is read is what was there before the result is."""
+    """A read gives the number that was there before the result."""
 
     def function(x, w, h):
         old = torch.tanh(h)
