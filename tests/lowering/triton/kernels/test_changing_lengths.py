@@ -43,13 +43,13 @@ def step(function, inputs, seed=None):
 
 def compare(function, cases, dims=(2,), train=False, times=4):
     """Calls `function`, compiled once, with each of `cases`; returns how many kernels its graphs call, and that nothing else runs."""
-    made = compiled(function)
+    made = compiled(function, target="auto" if cases[0][0].is_cuda else "interpret")
     for given in cases:
         wide = [x.double() if x.is_floating_point() else x for x in given]
         for x in (*given, *wide):
             x.requires_grad_(train and x.is_floating_point())
         generator, sizes = torch.Generator().manual_seed(1), function(*wide).shape
-        seed = torch.randn(sizes, generator=generator).to(given[0].dtype) if train else None
+        seed = torch.randn(sizes, generator=generator).to(given[0]) if train else None
         found = step(made, [changing(x, *dims) for x in given], seed)
         check(found, step(function, wide, None if seed is None else seed.double()), given[0].dtype, times)
     counters = bascule.counters()
