@@ -1,10 +1,10 @@
 """Attention by hand and flex_attention on a GPU, in bf16: eager, Inductor, Bascule, Bascule with calls of products, and PyTorch's kernels.
 
-    python -m benchmarks.attention [--only NAME,...] [--backends NAME,...] [--json FILE] [--rows N]
+    python -m benchmarks.attention [--only NAME,...] [--backends NAME,...] [--json FILE] [--rows N] [--changing]
 
 Each result, with its gradients, is compared with the function in f64, element by element, before anything is timed. What a backend fails at is
-`wrong` or `failed`, with the reason on the standard error. Without a GPU nothing is timed: `bascule` runs in the interpreter of Triton IR, of
-`--rows` rows (150).
+`wrong` or `failed`, with the reason on the standard error. With `--changing` the numbers of rows and keys are symbols to the compilers, as where
+they change from call to call. Without a GPU nothing is timed: `bascule` runs in the interpreter of Triton IR, of `--rows` rows (150).
 """
 
 import argparse
@@ -27,20 +27,20 @@ BACKENDS = ("eager", "inductor", "bascule", "calls", "library")
 ERROR = 0.02  # of the root mean square of what is compared: roundings of bf16 have 0.003, of scores and weights beside results
 
 
-def compiled(case: Case, backend: str) -> Callable[..., Tensor] | None:
+def compiled(case: Case, backend: str, dynamic: bool | None) -> Callable[..., Tensor] | None:
     match backend:
         case "eager":
             return None if case.flex else case.run  # that would hold all scores in f32
         case "library":
             return case.library
         case "inductor":
-            return torch.compile(case.run, dynamic=False)
+            return torch.compile(case.run, dynamic=dynamic)
     options: dict[str, Any] = {"on_error": "raise"}
     if backend == "calls":
         options["pipeline"] = ",".join(name for name in DEFAULT if name not in APART)
     if not torch.cuda.is_available():
         options["target"] = "interpret"
-    return torch.compile(case.run, backend="bascule", dynamic=False, options=options)
+    return torch.compile(case.run, backend="bascule", dynamic=dynamic, options=options)
 
 
 def results(case: Case, call: Callable[..., Tensor], inputs: list[Tensor], seed: Tensor) -> list[Tensor]:
@@ -73,17 +73,19 @@ def disagreement(found: list[Tensor], wanted: list[Tensor]) -> str | None:
     return None
 
 
-def measure(case: Case, backends: list[str], scratch: Tensor | None) -> dict[str, Any]:
-    """One row: milliseconds of each backend, and what of memory it takes, in MB."""
+def measure(case: Case, backends: list[str], scratch: Tensor | None, changing: bool) -> dict[str, Any]:
+    """One row: milliseconds of each backend, and what of memory it takes, in MB; `changing`: rows and keys are symbols."""
     torch.manual_seed(0)
     device = "cpu" if scratch is None else "cuda"
     inputs = case.inputs(device)
     seed = torch.randn(case.sizes[0], case.sizes[1], case.sizes[2], case.sizes[4], device=device).bfloat16()
     wanted = None if case.random else exact(case, inputs, seed)
+    for x in inputs if changing else ():
+        torch._dynamo.maybe_mark_dynamic(x, [2, 3] if x is inputs[-1] and case.biased else 2)
     row: dict[str, Any] = {"case": case.name, "sizes": " x ".join(map(str, case.sizes))}
     for backend in backends:
         torch._dynamo.reset()
-        call = compiled(case, backend)
+        call = compiled(case, backend, None if changing else False)
         if call is None:
             continue
         began = perf_counter()
@@ -116,12 +118,13 @@ def main() -> None:
     parser.add_argument("--backends")
     parser.add_argument("--rows", type=int, default=150)
     parser.add_argument("--json")
+    parser.add_argument("--changing", action="store_true")
     args = parser.parse_args()
     on_gpu = torch.cuda.is_available()
     scratch = torch.empty(FLUSH, dtype=torch.uint8, device="cuda") if on_gpu else None
     backends = args.backends.split(",") if args.backends else list(BACKENDS) if on_gpu else ["bascule"]
     cases = [case for case in CASES if is_asked_for(case.name, args.only)]
-    rows = [measure(case if on_gpu else case.short(args.rows), backends, scratch) for case in cases]
+    rows = [measure(case if on_gpu else case.short(args.rows), backends, scratch, args.changing) for case in cases]
     table = [
         [f"{x:.3f}" if isinstance(x := row.get(key, ""), float) else str(x) for key in ("case", "sizes", *backends)]
         + [f"{x:.0f}" if (x := row.get(f"{backend} MB")) is not None else "" for backend in backends if on_gpu]
@@ -129,7 +132,7 @@ def main() -> None:
     ]
     header = ["case", "batch x heads x rows x keys x head", *(f"{b} ms" if on_gpu else b for b in backends)]
     print_table([*header, *(f"{b} MB" for b in backends if on_gpu)], table)
-    save("attention, milliseconds", rows, args.json)
+    save(f"attention{' of rows and keys that change' if args.changing else ''}, milliseconds", rows, args.json)
 
 
 if __name__ == "__main__":
