@@ -276,9 +276,9 @@ def checkpointed(x, n):
 
 SETTINGS = {
     "default dtype": (lambda: torch.set_default_dtype(torch.float64), lambda: torch.set_default_dtype(torch.float32)),
-    "deterministic": (
-        lambda: setattr(torch.backends.cudnn, "deterministic", True),
-        lambda: setattr(torch.backends.cudnn, "deterministic", False),
+    "deterministic": (  # also where PyTorch's own test tools have frozen these flags
+        lambda: torch.backends.cudnn.set_flags(_deterministic=True, _fp32_precision=None),
+        lambda: torch.backends.cudnn.set_flags(_deterministic=False, _fp32_precision=None),
     ),
     "fill": (
         lambda: setattr(torch.utils.deterministic, "fill_uninitialized_memory", False),
