@@ -10,9 +10,8 @@ from pathlib import Path
 
 from .roomy_threads import with_room
 
-with_room(
-    lambda: import_module("torch_mlir.ir")
-)  # registers all passes: one takes 300 KiB of stack. What follows has it
+# Registers all passes, of which one takes 300 KiB of stack; what is imported after it does not.
+with_room(lambda: import_module("torch_mlir.ir"))
 
 from torch_mlir import ir, passmanager, rewrite  # noqa: E402
 from torch_mlir._mlir_libs import _mlir  # noqa: E402

@@ -51,7 +51,7 @@ def attention(domain: Domain) -> DomainPlan | None:
         return None
     found, products = every[0], [product for each in every for product in each.products]
     columns = iterations([domain.sizes[place] for place in found.columns])
-    changing = (iterations(sizes) for sizes in ([domain.sizes[place] for place in found.rows], found.scores.sizes))
+    _, *changing = map(iterations, _sides(domain, found))
     rows, keys = (LARGE if size is None else size for size in changing)
     summed = [iterations(product.loop.sizes) or 0 for product in products]
     if columns is None or min(columns, keys - 1, *summed) < LEAST:

@@ -9,7 +9,7 @@ from bascule.dialect.mlir import ir
 
 from ..values.builder import Builder
 from ..values.scalars import divide_floor
-from ..values.tiles import Axis, Tile, elementwise, shaped
+from ..values.tiles import Axis, Tile, elementwise, places
 from .expressions import Expr, substitute
 
 JOINED = 1 << 20  # atoms from here on stand for several groups of a loop
@@ -40,10 +40,8 @@ class Indexing:
 
     def steps(self, axis: Axis) -> Tile:
         """0, 1, ... along `axis`."""
-        b = self.b
-        limits = {"start": b.number(b.i32, 0), "end": b.number(b.i32, axis.extent)}
-        lanes = b.value("tt.make_range", shaped(b.i32, (axis,)), [], limits)
-        return Tile(lanes if self.type == b.i32 else b.convert("arith.extsi", lanes, self.type), (axis,))
+        b, lanes = self.b, places(self.b, axis)
+        return lanes if self.type == b.i32 else Tile(b.convert("arith.extsi", lanes.value, self.type), lanes.axes)
 
     def range(self, axis: Axis, start: Tile) -> Tile:
         """start, start + 1, ... along `axis`; `start` is a multiple of the axis' extent."""

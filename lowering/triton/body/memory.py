@@ -15,7 +15,7 @@ from ..values.atomic_multiply import multiply
 from ..values.builder import Builder, element
 from ..values.float8 import FLOAT8
 from ..values.packed_values import again
-from ..values.tiles import WORDS, Axes, Tile, is_pair, shaped, spread, union
+from ..values.tiles import WORDS, Axes, Tile, is_pair, places, shaped, spread, union
 
 # RMWOp's numbers in Triton
 ADD, FLOAT_ADD, MAX, MIN, UNSIGNED_MAX, UNSIGNED_MIN = 4, 5, 6, 7, 8, 9
@@ -77,13 +77,7 @@ class Memory:
         pointer = spread(b, Tile(pointer, own), axes)
         if WORDS not in axes:
             return pointer
-        words = Tile(
-            b.value(
-                "tt.make_range", shaped(b.i32, (WORDS,)), [], {"start": b.number(b.i32, 0), "end": b.number(b.i32, 2)}
-            ),
-            (WORDS,),
-        )
-        return b.value("tt.addptr", pointer.type, [pointer, spread(b, words, axes)])
+        return b.value("tt.addptr", pointer.type, [pointer, spread(b, places(b, WORDS), axes)])
 
     def load(
         self,

@@ -41,6 +41,12 @@ def shaped(scalar: ir.Type, axes: Axes) -> ir.Type:
     return ir.RankedTensorType.get([axis.extent for axis in axes], scalar) if axes else scalar
 
 
+def places(b: Builder, axis: Axis) -> Tile:
+    """0, 1, ... along `axis`, in 32 bits."""
+    limits = {"start": b.number(b.i32, 0), "end": b.number(b.i32, axis.extent)}
+    return Tile(b.value("tt.make_range", shaped(b.i32, (axis,)), [], limits), (axis,))
+
+
 def spread(b: Builder, tile: Tile, axes: Axes) -> ir.Value:
     """`tile` over `axes`, which contain its own."""
     value = tile.value
