@@ -22,6 +22,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from ..fx.fused_products import DEEPEST, LEAST, mark
 from ..fx.node_calls import arguments_of
+from ..fx.output_strides import laid_out
 from ..fx.storages import is_view
 from ..fx.trace_context import fake_mode_of
 from ..graph_split import biased_attention
@@ -166,7 +167,7 @@ def _spliced(
     on its operand `seed` is computed anew."""
     values = [x.meta["val"] for x in operands]
     traced = traced_function(
-        lambda *x: [_laid_out(one, like) for one, like in zip(function(*x), likes)],
+        lambda *x: [laid_out(one, like) for one, like in zip(function(*x), likes)],
         values,
         fake_mode_of(values),
         {},
@@ -189,12 +190,3 @@ def _spliced(
                 elif seed is not None:
                     new.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
     raise AssertionError("a graph without an output")
-
-
-def _laid_out(x: Tensor, like: Tensor | None) -> Tensor:
-    """`x` with the order of dims in memory that `like` has."""
-    if like is None or x.stride() == like.stride():
-        return x
-    order = sorted(range(x.dim()), key=lambda dim: -like.stride(dim))
-    back = [order.index(dim) for dim in range(x.dim())]
-    return x.permute(order).clone(memory_format=torch.contiguous_format).permute(back)

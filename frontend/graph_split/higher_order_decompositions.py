@@ -18,6 +18,7 @@ from bascule.compat.tensors.pytree import TreeSpec, tree_flatten, tree_leaves, t
 
 from ..fx.fused_products import mark_products
 from ..fx.node_calls import is_object
+from ..fx.output_strides import laid_out
 from ..fx.trace_context import fake_mode_of, inside
 from .flex_attention import Change, attention, gradients
 from .listed_keys import ListedKeys
@@ -59,7 +60,7 @@ def dense_form(gm: GraphModule, node: Node, decompositions: dict[Any, Callable])
             results = tuple(x if number in read else tree_map(lambda _: None, x) for number, x in enumerate(results))
         leaves, spec = tree_flatten(results)
         structure.append(spec)
-        return leaves if name not in _FORMS else [*map(_laid_out, leaves, tree_leaves(node.meta["val"]))]
+        return leaves if name not in _FORMS else [*map(laid_out, leaves, tree_leaves(node.meta["val"]))]
 
     traced = traced_function(function, values, fake_mode_of(values), decompositions, node)
     if name in _FORMS:
@@ -90,13 +91,6 @@ def _gradients(*args: Any) -> Any:
 
 
 _FORMS: dict[str, Callable[..., Any]] = {"flex_attention": _attention, BACKWARD: _gradients}
-
-
-def _laid_out(x: Any, like: Any) -> Any:
-    """`x` with the strides that its reader knows it by."""
-    if not isinstance(x, torch.Tensor) or x.stride() == like.stride():
-        return x
-    return torch.empty_strided(like.shape, like.stride(), dtype=x.dtype, device=x.device).copy_(x)
 
 
 def traced_function(

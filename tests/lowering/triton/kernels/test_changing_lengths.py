@@ -121,6 +121,35 @@ def test_flex_attention(score, mask):
     assert counters["graphs"]["compiled"] == 2 and not any("product" in name for name in counters["aten"])
 
 
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("transposed", [False, True], ids=["heads first", "rows first"])
+@pytest.mark.parametrize("mask", ["causal", "window"])
+def test_steps_of_flex_attention(monkeypatch, mask, transposed):
+    """The block mask is made by what is not compiled; queries, keys and values lie by heads, or as a model's projections leave them."""
+    monkeypatch.setattr("torch.nn.attention.flex_attention._validate_device", lambda *_: None)  # of gradients on a CPU
+
+    @torch.compiler.disable
+    def block_mask(rows, keys):
+        return create_block_mask(FLEX_MASKS[mask], None, None, rows, keys, device="cpu")
+
+    def function(q, k, v):
+        return flex_attention(q, k, v, block_mask=block_mask(q.shape[2], k.shape[2]))
+
+    made = compiled(function)
+    for length in (200, 137, 330):
+        given = heads(BF16, length, length, 16, 32, (2, 4))
+        if transposed:
+            given = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in given]
+        wide = [x.double().requires_grad_() for x in given]
+        seed = torch.randn(*given[0].shape[:3], 32, generator=torch.Generator().manual_seed(1)).to(BF16)
+        for x in given:
+            torch._dynamo.maybe_mark_dynamic(x.requires_grad_(), 2)
+        found, wanted = step(made, given, seed), step(function, wide, seed.double())
+        check(found, wanted, BF16)
+        assert [x.stride() for x in found] == [x.stride() for x in wanted]
+    assert not any("product" in name for name in bascule.counters()["aten"])
+
+
 @pytest.mark.parametrize("score, mask", [("softcap", "causal"), ("by batch and head", "rows without keys")])
 def test_gradients_of_flex_attention(score, mask):
     change, allow = Change(SCORES[score], ()), Change(FLEX_MASKS[mask], ())
