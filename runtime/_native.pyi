@@ -37,17 +37,20 @@ class Cubin:
         shared: int,
         location: str,
         early: bool = False,
-        maps: Sequence[Mapping[str, int | list[int]]] = (),
+        maps: Sequence[Mapping[str, int | list[int] | list[Number]]] = (),
     ) -> Function:
         """The kernel `name`. `location`, the user's line, is for messages. `early`: it waits itself for what runs before it on its stream, and
         is started while that ends, unless the launch is recorded. `maps`: tensor maps that it takes after the parameters of a launch, each with
         its `parameter` (the number of the pointer), `offset` (bytes from there), `element` and `swizzle` (CUDA's numbers), `sizes`, `strides`
-        (bytes, without the first) and `box`, fastest dim first.
+        (bytes, without the first) and `box`, fastest dim first. A size or stride may be of the launch's numbers.
 
         Raises `DriverError` where there is none of that name, it needs more shared memory or threads than the device has, or tensor maps, which
         an old driver does not encode.
         """
 
+Number = (
+    int | list[list[int]]
+)  # or terms to be added: a factor, then the numbers of the parameters that it is multiplied by
 Slot = tuple[str, int]  # ("slot", number)
 Parameter = tuple[str, int, int, str]  # ("slot", number, offset, "ptr" | "i32" | "i64")
 
@@ -55,8 +58,8 @@ class Plan:
     """A run of kernels whose parameters are laid out once.
 
     `launches` are `(function, grid, parameters)`: the number of programs is an integer or `("slot", i)`; a parameter `("slot", i, offset, kind)`
-    is `slots[i] + offset` (an address, or an integer of 32 or 64 bits). A function's tensor maps are encoded when their address is another than
-    at the call before. The pointers that Triton adds to a kernel's parameters are null.
+    is `slots[i] + offset` (an address, or an integer of 32 or 64 bits). A function's tensor maps are encoded when their
+    address or sizes are others than at the call before. The pointers that Triton adds to a kernel's parameters are null.
     Raises `DriverError` for kernels of two devices, or parameters that a kernel does not take; `ValueError`, `TypeError` for what is no launch.
     """
 

@@ -9,7 +9,7 @@ import torch
 from bascule.compat.tensors.functorch import is_legacy_batchedtensor
 
 from ..fx.boxed import Boxed, boxed
-from ..fx.graph_ends import inputs_of
+from ..fx.graph_ends import inputs_of, is_tangent
 from .saved_tensor_hooks import laid_out
 
 
@@ -17,7 +17,7 @@ def tangents_of(graph: torch.fx.Graph) -> tuple[int, ...]:
     """The numbers of the inputs of a backward that are gradients: the partitioner calls them `tangents_1`, ..., and among them what subclasses
     of tensors hold beside tensors."""
     inputs = enumerate(inputs_of(graph))
-    return tuple(n for n, x in inputs if x.name.startswith("tangents_") and isinstance(x.meta.get("val"), torch.Tensor))
+    return tuple(n for n, x in inputs if is_tangent(x) and isinstance(x.meta.get("val"), torch.Tensor))
 
 
 def with_memory(call: Boxed, tangents: Sequence[int]) -> Boxed:

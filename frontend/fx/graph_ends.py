@@ -22,6 +22,11 @@ def inputs_of(graph: Graph) -> list[Node]:
     return graph.find_nodes(op="placeholder")
 
 
+def is_tangent(node: Node) -> bool:
+    """Whether `node` is an input of AOTAutograd's that is a gradient of an output."""
+    return node.op == "placeholder" and node.name.startswith("tangents_")
+
+
 def outputs_of(graph: Graph) -> list[Any]:
     """The outputs of `graph`: nodes, numbers and None. One, where a branch or a loop returns a value as it is."""
     (returned,) = graph.output_node().args

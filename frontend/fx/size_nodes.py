@@ -6,32 +6,35 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
+from .graph_ends import is_tangent
+
 aten = torch.ops.aten
 
 
 class SizeNodes:
-    """Of the symbolic sizes in `graph`, as it is now, the nodes that first have them: numbers, or else tensors of such a dim."""
+    """Of the symbolic sizes in `graph`, as it is now, the node that first has each: a number, or else a tensor of such a dim. It is none of the
+    gradients that a joint graph is given, which its forward does not have, where there is another."""
 
     def __init__(self, graph: Graph):
         self.graph = graph
-        self._numbers, self._dims = dict[Any, Node](), dict[Any, tuple[Node, int]]()
-        for node in graph.nodes:
+        self._first: dict[Any, tuple[Node, int | None]] = {}  # None: the node is a number
+        for node in sorted(graph.nodes, key=is_tangent):
             value = node.meta.get("val")
             if isinstance(value, torch.SymInt):
-                self._numbers.setdefault(value.node.expr, node)
+                self._first.setdefault(value.node.expr, (node, None))
             elif isinstance(value, torch.Tensor) and value.layout == torch.strided:
                 for dim, size in enumerate(value.shape):
                     if isinstance(size, torch.SymInt):
-                        self._dims.setdefault(size.node.expr, (node, dim))
+                        self._first.setdefault(size.node.expr, (node, dim))
 
     def __call__(self, sizes: Sequence[int | torch.SymInt]) -> list[int | Node]:
-        """`sizes` as arguments of a call at the insertion point, which comes after all that has them first."""
+        """`sizes` as arguments of a call at the insertion point, which comes after what has them first."""
         return [self._node(size) if isinstance(size, torch.SymInt) else size for size in sizes]
 
     def _node(self, size: torch.SymInt) -> Node:
-        expression = size.node.expr
-        if expression in self._numbers:
-            return self._numbers[expression]
-        made = self.graph.call_function(aten.sym_size.int, self._dims[expression])
+        node, dim = self._first[size.node.expr]
+        if dim is None:
+            return node
+        made = self.graph.call_function(aten.sym_size.int, (node, dim))
         made.meta["val"] = size
         return made

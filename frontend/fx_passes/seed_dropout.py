@@ -14,6 +14,7 @@ from bascule.compat.operators.schemas import OpOverload
 
 from ..fx.graph_ends import inputs_of
 from ..fx.node_calls import call_like
+from ..fx.size_nodes import SizeNodes
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -21,8 +22,8 @@ CHECKPOINTED = ("recompute", "ac_graph_id")  # in the metadata of a node of a re
 
 
 def seed_dropouts(graph: Graph, devices: Sequence[str] = ("cuda",)) -> int:
-    """Draws the masks of the dropouts on `devices`, of static sizes, of which some elements pass, from seeds made at the top. Of a joint
-    graph, before it is split; returns how many there were."""
+    """Draws the masks of the dropouts on `devices` of which some elements pass from seeds made at the top. Of a joint graph, before it is
+    split; returns how many there were."""
     dropouts = [
         node for node in graph.find_nodes(op="call_function", target=aten.native_dropout.default) if _draws(node)
     ]
@@ -33,20 +34,21 @@ def seed_dropouts(graph: Graph, devices: Sequence[str] = ("cuda",)) -> int:
 
 
 def _draws(node: Node) -> bool:
-    x, p, *train = node.args
-    return 0.0 < p < 1.0 and train != [False] and all(isinstance(size, int) for size in x.meta["val"].shape)
+    _, p, *train = node.args
+    return 0.0 < p < 1.0 and train != [False]
 
 
 def _seed(graph: Graph, dropouts: Sequence[Node], device: torch.device) -> None:
     """One call for all seeds, after the inputs."""
     *_, last = inputs_of(graph)
+    sizes = SizeNodes(graph)
     with graph.inserting_after(last):
         seeds = _apart(_call(graph, dropouts[0], prims.inductor_seeds.default, len(dropouts), device))
     for number, node in enumerate(dropouts):
         x, p, *_ = node.args
         with graph.inserting_before(node):
             seed = _apart(_call(graph, node, prims.inductor_lookup_seed.default, seeds, number))
-            uniform = _call(graph, node, prims.inductor_random.default, [*x.meta["val"].shape], seed, "rand")
+            uniform = _call(graph, node, prims.inductor_random.default, sizes(x.meta["val"].shape), seed, "rand")
             kept = _call(graph, node, aten.lt.Scalar, uniform, 1.0 - p)
             out = _call(graph, node, aten.native_dropout_backward.default, x, kept, 1.0 / (1.0 - p))
         for part in list(node.users):

@@ -12,15 +12,37 @@ namespace nb = nanobind;
 using namespace nb::literals;
 using namespace bascule;
 
+// A number, or a list of terms: lists of a factor and the parameters that it is multiplied by.
+static Sum sum(nb::handle number) {
+  if (nb::isinstance<nb::int_>(number)) return {{nb::cast<int64_t>(number), {}}};
+  Sum terms;
+  for (nb::handle term : number) {
+    const auto numbers = nb::cast<std::vector<int64_t>>(term);
+    if (numbers.empty()) throw nb::value_error("a term without a factor");
+    terms.push_back({numbers[0], {numbers.begin() + 1, numbers.end()}});
+  }
+  return terms;
+}
+
 // A dictionary with a number or numbers for each field.
 static TensorMap tensor_map(nb::handle map) {
+  std::vector<Sum> sizes, strides;
+  for (nb::handle size : map["sizes"]) sizes.push_back(sum(size));
+  for (nb::handle stride : map["strides"]) strides.push_back(sum(stride));
+  bool changes = false;
+  for (const auto *sums : {&sizes, &strides}) {
+    for (const Sum &each : *sums) {
+      for (const Term &term : each) changes |= !term.parameters.empty();
+    }
+  }
   return {nb::cast<size_t>(map["parameter"]),
           nb::cast<int64_t>(map["offset"]),
           nb::cast<int>(map["element"]),
           nb::cast<int>(map["swizzle"]),
-          nb::cast<std::vector<uint64_t>>(map["sizes"]),
-          nb::cast<std::vector<uint64_t>>(map["strides"]),
-          nb::cast<std::vector<uint32_t>>(map["box"])};
+          std::move(sizes),
+          std::move(strides),
+          nb::cast<std::vector<uint32_t>>(map["box"]),
+          changes};
 }
 
 NB_MODULE(_native, module) {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace bascule {
@@ -53,10 +54,32 @@ Cubin::~Cubin() {
   }
 }
 
-Status TensorMap::encode(const Driver &driver, int64_t address, EncodedMap *map) const {
+std::vector<uint64_t> TensorMap::extents(const int64_t *values) const {
+  std::vector<uint64_t> found;
+  for (const auto *sums : {&sizes, &strides}) {
+    for (const Sum &sum : *sums) {
+      uint64_t total = 0;
+      for (const Term &term : sum) {
+        auto product = uint64_t(term.factor);
+        for (size_t parameter : term.parameters) product *= uint64_t(values[parameter]);
+        total += product;
+      }
+      found.push_back(total);
+    }
+  }
+  return found;
+}
+
+Status TensorMap::encode(const Driver &driver, int64_t address, const std::vector<uint64_t> &extents, EncodedMap *map) const {
+  const auto end = extents.begin() + std::ptrdiff_t(sizes.size());
+  if (std::find(extents.begin(), end, uint64_t(0)) != end) {
+    *map = {};
+    return kSuccess;
+  }
   const std::vector<uint32_t> steps(sizes.size(), 1);
-  return driver.encode_map(map, element, uint32_t(sizes.size()), reinterpret_cast<void *>(address), sizes.data(), strides.data(),
-                           box.data(), steps.data(), kNoInterleave, swizzle, kPromoteToLines, kFillZeros);
+  return driver.encode_map(map, element, uint32_t(sizes.size()), reinterpret_cast<void *>(address), extents.data(),
+                           extents.data() + sizes.size(), box.data(), steps.data(), kNoInterleave, swizzle, kPromoteToLines,
+                           kFillZeros);
 }
 
 Function::Function(std::shared_ptr<const Cubin> owner, std::string entry, int count, int bytes, std::string line, bool waits,

@@ -54,17 +54,28 @@ class Cubin {
   const int process_;
 };
 
+// A factor, and the numbers of the kernel's parameters that it is multiplied by.
+struct Term {
+  int64_t factor;
+  std::vector<size_t> parameters;
+};
+using Sum = std::vector<Term>;
+
 // A strided tensor of which a kernel has boxes copied: all that the driver encodes, but for the address, which is `offset` bytes from that in a
 // parameter of the kernel. Dims are fastest first.
 struct TensorMap {
   size_t parameter;
   int64_t offset;
-  int element, swizzle;                  // the driver's numbers
-  std::vector<uint64_t> sizes, strides;  // strides: bytes, of all dims but the first
+  int element, swizzle;             // the driver's numbers
+  std::vector<Sum> sizes, strides;  // strides: bytes, of all dims but the first
   std::vector<uint32_t> box;
+  bool changes;  // whether sizes or strides are of parameters
 
-  // Writes `map` for the tensor that begins at `address`.
-  Status encode(const Driver &driver, int64_t address, EncodedMap *map) const;
+  // The sizes, then the strides, where the kernel's parameters are `values`.
+  std::vector<uint64_t> extents(const int64_t *values) const;
+  // Writes `map` for the tensor that begins at `address`. One without elements is not for the driver: the map is of nothing, for a kernel
+  // that copies none of it.
+  Status encode(const Driver &driver, int64_t address, const std::vector<uint64_t> &extents, EncodedMap *map) const;
 };
 
 // A kernel that can be launched. Triton's launch is one-dimensional: `warps` warps of 32 threads a program.

@@ -35,6 +35,16 @@ void check_parameters(const Driver &driver, const Launch &launch) {
                     ", after which come " + std::to_string(kHiddenPointers) + " pointers of Triton's");
 }
 
+// Refuses a tensor map of what is no number among the parameters.
+void check_numbers(const Launch &launch, const Term &term) {
+  for (size_t parameter : term.parameters) {
+    if (parameter >= launch.parameters.size() || launch.parameters[parameter].kind == Kind::kPointer) {
+      throw DriverError(launch.function->title() + " has a tensor map with a size of parameter " + std::to_string(parameter) +
+                        ", which is no number");
+    }
+  }
+}
+
 Status start(const Driver &driver, const KernelLaunch &kernel, Stream stream, bool early) {
   if (!early) {
     return driver.launch(kernel.handle, kernel.programs, 1, 1, kernel.threads, 1, 1, kernel.shared, stream,
@@ -66,6 +76,11 @@ Plan::Plan(std::vector<Launch> launches) : launches_(std::move(launches)) {
       if (map.parameter >= launch.parameters.size() || launch.parameters[map.parameter].kind != Kind::kPointer) {
         throw DriverError(launch.function->title() + " has a tensor map of parameter " + std::to_string(map.parameter) +
                           ", which is no pointer");
+      }
+      for (const auto *sums : {&map.sizes, &map.strides}) {
+        for (const Sum &sum : *sums) {
+          for (const Term &term : sum) check_numbers(launch, term);
+        }
       }
     }
     values += launch.parameters.size();
@@ -143,9 +158,13 @@ void Plan::encode(size_t i) {
   const Function &function = *launches_[i].function;
   for (size_t k = 0; k < function.maps.size() && kernels_[i].programs != 0; ++k) {
     Map &map = maps_[step.map + k];
-    const int64_t address = cells_[step.first + function.maps[k].parameter] + function.maps[k].offset;
-    if (address == map.address) continue;
-    const Status status = function.maps[k].encode(*driver_, address, &map.encoded);
+    const TensorMap &tensor = function.maps[k];
+    const int64_t *values = &cells_[step.first];
+    const int64_t address = values[tensor.parameter] + tensor.offset;
+    if (address == map.address && !tensor.changes) continue;
+    std::vector<uint64_t> extents = tensor.extents(values);
+    if (address == map.address && extents == map.extents) continue;
+    const Status status = tensor.encode(*driver_, address, extents, &map.encoded);
     if (status != kSuccess) {
       map.address = kNowhere;
       std::ostringstream where;
@@ -153,6 +172,7 @@ void Plan::encode(size_t i) {
       fail(i, "has no tensor map for address " + where.str() + ": " + driver_->describe(status));
     }
     map.address = address;
+    map.extents = std::move(extents);
   }
 }
 

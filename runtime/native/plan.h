@@ -62,11 +62,12 @@ class Plan {
   struct Map {
     EncodedMap encoded;
     int64_t address = kNowhere;  // that it was encoded for
+    std::vector<uint64_t> extents;
   };
 
   // Gives a kernel the values that `slots` say.
   void set(size_t step, const int64_t *slots);
-  // Encodes its tensor maps for the addresses that it has now.
+  // Encodes its tensor maps for the addresses and sizes that it has now.
   void encode(size_t step);
   [[noreturn]] void fail(size_t step, const std::string &what) const;
   // Whether kernels of this call may be started early. Recorded that way, replays were slower (ResNet-50's step: 0.4 %).

@@ -3,12 +3,12 @@ zeros for what lies beyond a size."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from ...ir.shapes import Size, constant, expr
 from ...mlir import ir
 from ..affine.bounds import interval
-from ..affine.linear_forms import Form, Step, dims_of
+from ..affine.linear_forms import Form, Step, dims_of, product
+from ..affine.symbol_terms import divisor, terms_of
 
 ALIGNMENT = 16  # bytes: of where it begins, and of all strides but the 1
 # Of CUDA's tensor maps: dims, elements along one (places in it have 32 bits, with a sign), bytes from one to the next.
@@ -18,11 +18,11 @@ WIDTHS = (1, 2, 4)  # bytes of an element: those of f32 are rounded to TF32 by t
 
 @dataclass(frozen=True)
 class Dim:
-    """A dim in memory; its size and stride, in elements. `place`: the index along it, of the indices around."""
+    """A dim in memory; its size and stride, in elements, sums of products of symbols. `place`: the index along it, of the indices around."""
 
     place: ir.AffineExpr
-    size: int
-    stride: int
+    size: Step
+    stride: Step
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,7 @@ def descriptor_of(
     found += [_dim(form, run, sizes) for run in (*outer, rows, summed)]
     dims = [dim for dim in found if dim is not None]
     if len(dims) < len(found):
-        return (
-            "it is no matrix at each point of the batch: several dims in memory, quotients, or sizes that are dynamic"
-        )
+        return "it is no matrix at each point of the batch: several dims in memory, or quotients"
     *outside, row, along = dims
     return _refusal(form.start, outside, row, along, width) or TensorDescriptor(form.start, tuple(outside), row, along)
 
@@ -76,18 +74,23 @@ def _size(index: int, sizes: Mapping[int, Size]) -> int | None:
 
 
 def _dim(form: Form[int], indices: Sequence[int], sizes: Mapping[int, Size]) -> Dim | None:
-    """`indices` as one dim, those of size 1 left out; None where they are several, or of sizes that are not known."""
+    """`indices` as one dim, those of size 1 left out; None where they are several in memory, or none."""
     varied = [index for index in indices if _size(index, sizes) != 1]
-    extents = [extent for index in varied if (extent := _size(index, sizes)) is not None]
-    strides = [step for index in varied if isinstance(step := form.steps.get(index, 0), int)]
-    if not varied or len(extents) < len(varied) or len(strides) < len(varied):
+    extents = [_known(sizes[index]) for index in varied]
+    if not varied or not all(
+        form.flat(outer, inner, size) for outer, inner, size in zip(varied, varied[1:], extents[1:])
+    ):
         return None
-    if not all(form.flat(outer, inner, size) for outer, inner, size in zip(varied, varied[1:], extents[1:])):
-        return None
-    place = expr(0)
+    place, size = expr(0), 1
     for index, extent in zip(varied, extents):
-        place = expr(place * extent + ir.AffineExpr.get_dim(index))
-    return Dim(place, prod(extents), strides[-1])
+        place, size = expr(place * extent + ir.AffineExpr.get_dim(index)), product(size, extent)
+    return Dim(place, size, form.steps.get(varied[-1], 0))
+
+
+def _known(size: Size) -> Step:
+    """`size`, as a number where it is one."""
+    number = constant(expr(size))
+    return expr(size) if number is None else number
 
 
 def _quotient(e: ir.AffineExpr, step: Step, batch: Collection[int], sizes: Mapping[int, Size]) -> Dim | None:
@@ -101,17 +104,32 @@ def _quotient(e: ir.AffineExpr, step: Step, batch: Collection[int], sizes: Mappi
 
 
 def _refusal(start: int, batch: Sequence[Dim], rows: Dim, summed: Dim, width: int) -> str | None:
-    """Why the hardware does not take these dims of elements of `width` bytes; None: it does."""
+    """Why the hardware does not take these dims of elements of `width` bytes; None: it does. Of a stride with symbols it is known what divides
+    it."""
     if 1 not in (rows.stride, summed.stride):
         return "memory runs neither along its rows nor along what is summed"
     if width != 2 and summed.stride != 1:
         return f"memory runs along its rows, and tensor cores take {8 * width} bits along what is summed"
     other = summed if rows.stride == 1 else rows
-    strides = [width * dim.stride for dim in (*batch, other)]
+    dims = (*batch, rows, summed)
+    if any(terms_of(number) is None for dim in dims for number in (dim.size, dim.stride)):
+        return "its sizes or strides are quotients"
+    strides = [_times(width, dim.stride) for dim in (*batch, other)]
     if start < 0 or width * start % ALIGNMENT:
         return f"it begins at no multiple of {ALIGNMENT} bytes"
-    if not all(0 < stride < MOST_STRIDE and stride % ALIGNMENT == 0 for stride in strides):
-        return f"its strides are {strides} bytes, no multiples of {ALIGNMENT}"
-    if len(batch) + 2 > MOST_DIMS or max(dim.size for dim in (*batch, rows, summed)) > MOST_SIZE:
+    if not all(map(_is_aligned, strides)):
+        return f"its strides are {[*map(str, strides)]} bytes, no multiples of {ALIGNMENT}".replace("'", "")
+    if len(dims) > MOST_DIMS or max((dim.size for dim in dims if isinstance(dim.size, int)), default=0) > MOST_SIZE:
         return f"it has more than {MOST_DIMS} dims, or one of more than {MOST_SIZE} elements"
     return None
+
+
+def _times(width: int, stride: Step) -> Step:
+    return product(width, stride) if isinstance(stride, int) else product(stride, width)
+
+
+def _is_aligned(stride: Step) -> bool:
+    """Whether bytes from one to the next are what the hardware takes."""
+    if isinstance(stride, int):
+        return 0 < stride < MOST_STRIDE and stride % ALIGNMENT == 0
+    return divisor(terms_of(stride) or [(1,)]) % ALIGNMENT == 0

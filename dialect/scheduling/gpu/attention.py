@@ -31,8 +31,7 @@ DEEPEST = 256  # elements of a query, or columns of values, at most: they are th
 # `python -m benchmarks.attention`).
 DESCRIPTORS = True
 # Stages of pieces by descriptors for which ptxas ends with a segmentation fault, where a walk whose bounds a mask gives has a last step that is
-# not whole (Triton 3.6 and sm_90, 2026-11-27: all of 51 such forwards and gradients with fewer rows than keys, none of 450 others). Of a number
-# of keys that is not known there are no descriptors.
+# not whole (Triton 3.6 and sm_90, 2026-11-27: all of 51 such forwards and gradients with fewer rows than keys, none of 450 others).
 CRASHING = 2
 WARPS = 4  # of a warp group
 STAGES = 3  # pieces of keys and values under way, at most

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 from bascule.dialect.errors import CompilerError
 
-from ..kernels.triton_kernel import DescriptorParameter, TritonKernel
+from ..kernels.triton_kernel import DescriptorParameter, Number, TritonKernel
 
 PARAMETER = re.compile(r"(%[\w.$-]+): !tt\.tensordesc<")
 COPY = re.compile(r"async_tma_copy_global_to_local (%[\w.$-]+)\[.*-> !ttg\.memdesc<((?:\d+x)+)")
@@ -22,14 +22,14 @@ ELEMENTS = {"f16": (6, 2), "bf16": (9, 2), "tf32": (11, 4), **dict.fromkeys(("i8
 
 class TensorMap(TypedDict):
     """The arguments of `cuTensorMapEncodeTiled`, but for the address, which is `offset` bytes from the one in parameter number `parameter`.
-    Dims are fastest first; `strides`, in bytes, are those of all but the first."""
+    Dims are fastest first; `strides`, in bytes, are those of all but the first. Both may be of the kernel's parameters."""
 
     parameter: int
     offset: int
     element: int
     swizzle: int
-    sizes: list[int]
-    strides: list[int]
+    sizes: list[Number]
+    strides: list[Number]
     box: list[int]
 
 
@@ -72,6 +72,10 @@ def _encoded(own: DescriptorParameter, told: dict[str, Any], copied: Sequence[in
         element=element,
         swizzle=told["swizzle"],
         sizes=own["sizes"][::-1],
-        strides=[width * stride for stride in own["strides"][-2::-1]],
+        strides=[_times(width, stride) for stride in own["strides"][-2::-1]],
         box=[*map(min, box, sizes)][::-1],
     )
+
+
+def _times(width: int, number: Number) -> Number:
+    return width * number if isinstance(number, int) else [[width * factor, *those] for factor, *those in number]

@@ -50,7 +50,7 @@ def _run(
 ) -> None:
     """Runs `programs` of a launch, from number `first` on."""
     machine = Machine(first, programs, torch.ones(programs, dtype=torch.bool), RULES)
-    boxes = [Boxes.of(descriptor, arguments[descriptor["parameter"]], first) for descriptor in descriptors]
+    boxes = [Boxes.of(descriptor, arguments, first) for descriptor in descriptors]
     machine.env.update(zip(list(block.arguments)[len(arguments) :], boxes, strict=True))
     for argument, value in zip(block.arguments, arguments):
         if isinstance(value, Memory):

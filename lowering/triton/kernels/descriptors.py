@@ -5,14 +5,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from bascule.dialect.analysis.affine.linear_forms import linear
+from bascule.dialect.analysis.affine.linear_forms import Step, linear
 from bascule.dialect.analysis.bodies.nested_loops import inner_loops
 from bascule.dialect.analysis.products.contractions import TF32
 from bascule.dialect.analysis.products.cut_sums import read_factor
 from bascule.dialect.analysis.products.descriptors import descriptor_of
 from bascule.dialect.analysis.products.segments import segment_numbers
 from bascule.dialect.errors import UserError
-from bascule.dialect.ir.shapes import expr
+from bascule.dialect.ir.shapes import expr, size_map
 from bascule.dialect.ir.types import byte_width
 from bascule.dialect.mlir import ir
 from bascule.dialect.scheduling.gpu.schedule_form import DomainSchedule, LoopSchedule, refusal
@@ -25,12 +25,13 @@ from ..values.tiles import Tile
 
 @dataclass(frozen=True)
 class Descriptor:
-    """The parameter: boxes of a tensor that begins `start` elements into `buffer`. Dims are slowest first, strides in elements."""
+    """The parameter: boxes of a tensor that begins `start` elements into `buffer`. Dims are slowest first, strides in elements; both may be of
+    the function's symbols."""
 
     buffer: ir.Value
     start: int
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
+    sizes: tuple[Step, ...]
+    strides: tuple[Step, ...]
     box: tuple[int, ...]
 
     @property
@@ -45,11 +46,12 @@ class Descriptor:
         """For the launcher; `parameter`: the number of the buffer's pointer."""
         i64 = ir.IntegerType.get_signless(64)
         numbers = {"parameter": ir.IntegerAttr.get(i64, parameter), "start": ir.IntegerAttr.get(i64, self.start)}
-        lists = {name: ir.DenseI64ArrayAttr.get(getattr(self, name)) for name in ("sizes", "strides", "box")}
+        maps = {name: ir.AffineMapAttr.get(size_map(getattr(self, name))) for name in ("sizes", "strides")}
+        box = ir.DenseI64ArrayAttr.get(self.box)
         element = (
             TF32 if isinstance(self.element, ir.F32Type) else str(self.element)
         )  # those of f32 are of products in TF32
-        return ir.DictAttr.get({**numbers, **lists, "element": ir.StringAttr.get(element)})
+        return ir.DictAttr.get({**numbers, **maps, "box": box, "element": ir.StringAttr.get(element)})
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,8 @@ class Walk:
             return self._parted(*self.part, carried)
         if self.keys is not None:
             return self._between(self.keys, last, carried)
+        if self.known is None and self.schedule.dot and not padded and self.wanted is None:
+            return self._between(WalkedKeys(e.ix.number(0), e.ix.evaluate(self.size)), last, carried)
         for number in range(first):
             carried = self._apart(number, carried)
         if not known or last > first:
@@ -145,10 +147,10 @@ class Walk:
         return max((ALIGNMENT // byte_width(element) for element in runs), default=1)
 
     def _between(self, keys: WalkedKeys, last: int, carried: Values) -> Values:
-        """The steps of the walk; step `last`, which is not whole, in a loop that takes it or not. What does not vary in a loop is made before
-        it, as if it took a step: no address is of another step's points."""
+        """The steps of the walk; the one after `last`, or after all that are whole where it is not known how many, in a loop that takes it or
+        not. What does not vary in a loop is made before it, as if it took a step: no address is of another step's points."""
         b, ix, step = self.e.b, self.e.ix, self.schedule.step
-        whole = ix.number(last * step)
+        whole = ix.number(last * step) if self.known else self._multiple(ix.evaluate(self.size))
         bounds = keys.begin.value, ix.op("arith.minsi", keys.end, whole).value, ix.number(step).value
         carried = b.loop(
             bounds, carried, lambda start, values: self._whole(start, values, keys), self.e.stages, runs=True
@@ -158,21 +160,31 @@ class Walk:
         bounds = whole.value, keys.end.value, ix.number(step).value
         return b.loop(bounds, carried, lambda start, values: self._last(start, values, last), runs=True)
 
+    def _multiple(self, points: Tile) -> Tile:
+        """Those of `points` that are in whole steps."""
+        ix, step = self.e.ix, self.e.ix.number(self.schedule.step)
+        return ix.op("arith.muli", ix.op("arith.divui", points, step), step)
+
     def _whole(self, start: ir.Value, values: Values, keys: WalkedKeys) -> Values:
         """A step that is whole. In many of them a mask hides nothing."""
         if not keys.settled:
-            return self._step(start, values)
+            return self._inside(start, values)
         b = self.e.b
         ends = [("sge", keys.shown), ("slt", keys.hidden)]
         plain = [b.compare(predicate, start, end.value) for predicate, end in ends if end is not None]
         with self.e.settling(
             {each.condition: each.shown for each in keys.settled}, reduce(partial(b.same, "arith.andi"), plain)
         ):
-            return self._step(start, values)
+            return self._inside(start, values)
+
+    def _inside(self, start: ir.Value, values: Values) -> Values:
+        """A step of which all points are inside of the loops."""
+        self.loop.start = start
+        return self._masked(self._positions(Tile(start)), values, None)
 
     def _last(self, start: ir.Value, values: Values, number: int) -> Values:
         self.loop.start = start
-        return self._at(self._positions(Tile(start)), values, number)
+        return self._at(self._positions(Tile(start)), values, number if self.known else None)
 
     def _step(self, start: ir.Value, values: Values) -> Values:
         """Any step in the loop."""

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
+from bascule.dialect.analysis.affine.symbol_terms import terms_of
 from bascule.dialect.ir.locations import source_of
+from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 
 from .kernel import ALIGNED, CLUSTER, DESCRIPTORS, GRID, NARROW, RESIDENT, STAGES, WARPS, WIDE
@@ -15,14 +17,18 @@ if TYPE_CHECKING:
 LAUNCH = (GRID, WARPS, STAGES, RESIDENT, CLUSTER)
 
 
+# A number, or terms to be added: a factor, then the numbers of the parameters that it is multiplied by.
+Number: TypeAlias = int | list[list[int]]
+
+
 class DescriptorParameter(TypedDict):
     """A tensor descriptor, one of the parameters after a kernel's pointers: boxes of a tensor that begins `start` elements from where the
     parameter of number `parameter` points to. Dims are slowest first, strides in elements; `element` is Triton's name of a dtype."""
 
     parameter: int
     start: int
-    sizes: list[int]
-    strides: list[int]
+    sizes: list[Number]
+    strides: list[Number]
     box: list[int]
     element: str
 
@@ -81,11 +87,17 @@ def _parameter(attribute: ir.DictAttr) -> DescriptorParameter:
     return DescriptorParameter(
         parameter=attribute["parameter"].value,
         start=attribute["start"].value,
-        sizes=list(attribute["sizes"]),
-        strides=list(attribute["strides"]),
+        sizes=[*map(_number, attribute["sizes"].value.results)],
+        strides=[*map(_number, attribute["strides"].value.results)],
         box=list(attribute["box"]),
         element=attribute["element"].value,
     )
+
+
+def _number(size: ir.AffineExpr) -> Number:
+    """`size` of the function's symbols, which are its first parameters."""
+    known = constant(size)
+    return [*map(list, terms_of(size) or [])] if known is None else known
 
 
 @dataclass(frozen=True)

@@ -70,9 +70,12 @@ def test_what_draws_nothing_has_no_seed(function):
     assert not any("seed" in str(n.target) for gm in graphs for n in gm.graph.nodes)
 
 
-def test_sizes_that_vary_are_left_alone():
-    found, _ = saved(lambda x: F.dropout(x, 0.5) * 2, leaf(), dynamic=True)
-    assert any(isinstance(x, torch.Tensor) and x.dtype == torch.bool for x in found)
+@pytest.mark.parametrize("function", [twice, lambda x: F.dropout(torch.cat([x, x.flip(0)]), 0.5) * 2])
+def test_no_mask_of_sizes_that_vary_is_saved(function):
+    found, (_, backward) = saved(lambda x: function(x).square(), leaf(), dynamic=True)
+    tensors = [x for x in found if isinstance(x, torch.Tensor)]
+    assert tensors and not any(x.dtype == torch.bool for x in tensors)
+    assert "prims.inductor_random.default" in [str(n.target) for n in backward.graph.nodes]
 
 
 def test_where_masks_are_kept(monkeypatch):
@@ -98,13 +101,13 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("target", ["cpu", "interpret"])
+@pytest.mark.parametrize("target, dynamic", [("cpu", False), ("interpret", False), ("interpret", True)])
 @pytest.mark.parametrize("name", STEPS)
-def test_gradients_are_those_of_what_was_drawn(name, target):
+def test_gradients_are_those_of_what_was_drawn(name, target, dynamic):
     """With the numbers of the forward fixed by its seeds, the step is a function: its gradient is compared with quotients of differences."""
     torch._dynamo.reset()
     options = {"target": target, "on_error": "raise", "cache": False}
-    compiled = torch.compile(STEPS[name], backend="bascule", dynamic=False, options=options)
+    compiled = torch.compile(STEPS[name], backend="bascule", dynamic=dynamic, options=options)
     x, w = (torch.rand(SIZE, dtype=torch.float64).add(0.5).requires_grad_() for _ in range(2))
 
     def value(x, w):

@@ -16,9 +16,9 @@ SIZES = (8, 8, 4, 128)
 PARAMETERS = [("slot", 0, 0, "ptr"), ("slot", 1, 16, "ptr"), ("slot", 2, 0, "i32")]
 
 
-def told(address):
+def told(address, sizes="3072 768 5", strides="6144 4718592"):
     return (
-        f"map {address:x} element 9 sizes 3072 768 5 strides 6144 4718592 box 64 128 1 steps 1 1 1 "
+        f"map {address:x} element 9 sizes {sizes} strides {strides} box 64 128 1 steps 1 1 1 "
         "interleave 0 swizzle 3 promotion 2 fill 0"
     )
 
@@ -45,6 +45,33 @@ def test_it_is_encoded_where_its_address_is_another(driver):
         plan(0, first << 12, second << 12, 5, programs)
     assert encoded(driver) == [told(address) for address in (0x2030, 0x1000, 0x3030, 0x2030)]
     assert launched(driver) == [f"1000 {n}010 5 {n}030 1000 0 0" for n in (2, 2, 3, 2)]
+
+
+# Sizes 3072, p2 and 2 p2 + 1; strides of 6144 and 6144 p2 bytes.
+CHANGING = MAP | {"sizes": [3072, [[1, 2]], [[2, 2], [1]]], "strides": [6144, [[6144, 2]]]}
+
+
+def test_it_is_encoded_where_its_sizes_are_others(driver):
+    plan = cuda_driver.Plan([(driver.function("k", SIZES, maps=[CHANGING]), 4, PARAMETERS)])
+    for rows in (5, 5, 7, 5, 0, 5):
+        plan(0, 0x7000, 0x8000, rows)
+    found = [told(0x8030, f"3072 {n} {2 * n + 1}", f"6144 {6144 * n}") for n in (5, 7, 5, 5)]
+    assert encoded(driver) == found  # a tensor without elements is not for the driver
+    assert [line.split()[3] for line in launched(driver)[:4]] == ["8030"] * 4 and len(launched(driver)) == 6
+
+
+def test_graphs_have_the_sizes_of_the_call(driver):
+    functions = [driver.function(f"k{i}", SIZES, maps=[CHANGING]) for i in range(5)]
+    plan = cuda_driver.Plan([(function, 4, PARAMETERS) for function in functions])
+    for call in range(6):
+        plan(0, 0x7000, 0x8000, 5 + call // 5)
+    assert driver.graph_launches() == 4 and driver.parameters_set() == 5
+
+
+@pytest.mark.parametrize("sizes", [[3072, [[1, 0]], 5], [3072, [[1, 3]], 5]], ids=["a pointer", "none"])
+def test_sizes_that_are_no_numbers_of_the_launch(driver, sizes):
+    with pytest.raises(cuda_driver.DriverError, match=r"a tensor map with a size of parameter [03], which"):
+        cuda_driver.Plan([(driver.function("k", SIZES, maps=[MAP | {"sizes": sizes}]), 4, PARAMETERS)])
 
 
 def test_graphs_have_the_maps_of_the_call(driver):

@@ -16,9 +16,9 @@ SIZES = dict(enumerate((6, 4, 5, 24, 3, 64)))
 RUNS = [[0], [1], [2, 3], [4, 5]]
 
 
-def at(text, width=2):
-    map_ = ir.Attribute.parse(f"affine_map<(d0, d1, d2, d3, d4, d5, d6)[s0] -> ({text})>").value
-    return descriptor_of(linear(map_.results[0]), RUNS, SIZES, width)
+def at(text, width=2, sizes=SIZES):
+    map_ = ir.Attribute.parse(f"affine_map<(d0, d1, d2, d3, d4, d5, d6)[s0, s1] -> ({text})>").value
+    return descriptor_of(linear(map_.results[0]), RUNS, sizes, width)
 
 
 ROWS, SUMMED = "d2 * 4608 + d3 * 192", "d4 * 64 + d5"
@@ -59,7 +59,9 @@ def test_matrices(mlir, text, start, sizes, strides, transposed):
         ("d2 * 4632 + d3 * 193 + d4 * 64 + d5", r"its strides are \[386\] bytes"),
         ("d2 * -4608 + d3 * -192 + d4 * 64 + d5 + 24000", r"its strides are \[-384\] bytes"),
         (f"{ROWS} + {SUMMED} + d0 * 4", r"its strides are \[8, 384\] bytes"),
-        (f"{ROWS} + {SUMMED} + d0 * s0", "no matrix at each point of the batch"),
+        (f"{ROWS} + {SUMMED} + d0 * s0", r"its strides are \[s0 \* 2, 384\] bytes"),
+        (f"{ROWS} + {SUMMED} + d0 * (s0 * 8 + 4)", "no multiples of 16"),
+        (f"{ROWS} + {SUMMED} + d0 * ((s0 floordiv 2) * 8)", "its sizes or strides are quotients"),
         (f"d2 * 9216 + d3 * 192 + {SUMMED}", "no matrix at each point of the batch"),
         (f"{ROWS} + d4 * 128 + d5", "no matrix at each point of the batch"),
         (f"{ROWS} + {SUMMED} + (d3 floordiv 2) * 8", "no matrix at each point of the batch"),
@@ -73,6 +75,21 @@ def test_matrices(mlir, text, start, sizes, strides, transposed):
 )
 def test_what_is_none(mlir, text, reason):
     assert re.search(reason, at(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "strides"),
+    [
+        (f"{ROWS} + {SUMMED} + d0 * (s0 * 8)", ["6", "120", "192"], ["s0 * 8", "192", "1"]),
+        (f"{ROWS} + {SUMMED} + d0 * (s0 * 64 + 24)", ["6", "120", "192"], ["s0 * 64 + 24", "192", "1"]),
+        ("d2 * 192 + d4 * 64 + d5 + d0 * (s0 * 192)", ["6", "s0", "192"], ["s0 * 192", "192", "1"]),
+        ("d2 * 192 + d4 * 64 + d5 + d0 * (s0 * s1 * 192)", ["6", "s0", "192"], ["(s0 * s1) * 192", "192", "1"]),
+        ("d2 + d5 * 120 + d4 * 7680", ["192", "s0"], ["120", "1"]),
+    ],
+)
+def test_sizes_and_strides_that_are_symbols(mlir, text, sizes, strides):
+    found = at(text, sizes=SIZES | {2: ir.AffineSymbolExpr.get(0), 3: 1} if "d3" not in text else SIZES)
+    assert ([str(dim.size) for dim in found.dims], [str(dim.stride) for dim in found.dims]) == (sizes, strides)
 
 
 def test_elements_of_other_widths(mlir):

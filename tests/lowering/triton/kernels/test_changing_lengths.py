@@ -103,6 +103,27 @@ def test_a_block_whose_batch_changes_too():
     assert counters["graphs"]["compiled"] == 2 and not any("product" in name for name in counters["aten"])
 
 
+def test_dropout_of_weights():
+    """Values that are an identity show the weights; what is dropped is dropped in the gradient too."""
+
+    def function(q, k, v):
+        return F.dropout(torch.softmax((q @ k.transpose(-1, -2)).float(), -1), 0.25).type_as(v) @ v
+
+    made = compiled(function)
+    for rows, keys in LENGTHS:
+        q, k, _ = heads(BF16, rows, keys, 16, 16)
+        v = torch.eye(keys, 96).expand(*k.shape[:2], keys, 96).to(BF16).contiguous()
+        seed = torch.randn(*q.shape[:3], 96, generator=torch.Generator().manual_seed(1)).to(BF16)
+        inputs = [changing(x, 2).requires_grad_() for x in (q, k, v)]
+        found, *_, gradient = step(made, inputs, seed)
+        weights = found[..., :keys].double()
+        whole = torch.softmax(q.double() @ k.double().transpose(-1, -2), -1) / 0.75
+        assert 0.2 < (weights == 0).double().mean() < 0.3
+        check([found[..., :keys]], [torch.where(weights == 0, 0, whole)], BF16, 4)
+        check([gradient], [weights.transpose(-1, -2) @ seed.double()], BF16, 4)
+    assert not any("product" in name for name in bascule.counters()["aten"])
+
+
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize(
     "score, mask", [("softcap", "causal"), ("as they are", "window"), ("by batch and head", "none")]
