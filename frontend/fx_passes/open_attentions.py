@@ -20,11 +20,11 @@ from torch import Tensor
 from torch.fx import Graph, Node
 from torch.utils.checkpoint import CheckpointPolicy
 
-from ..fx.fused_products import DEEPEST, LEAST, mark
+from ..fx.fused_products import DEEPEST, LEAST, are_alike, mark
 from ..fx.node_calls import arguments_of
 from ..fx.output_strides import laid_out
 from ..fx.storages import is_view
-from ..fx.trace_context import fake_mode_of
+from ..fx.trace_context import fake_mode_of, hint, known
 from ..graph_split import biased_attention
 from ..graph_split.higher_order_decompositions import traced_function
 from .attention_structure import NARROW, is_pointwise, reads_of, sums_batch
@@ -147,16 +147,16 @@ def _results(node: Node) -> dict[int, Node]:
 
 
 def _takes(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> bool:
-    """Whether the kernels take such operands."""
-    sizes = [size for x in (query, key, value) for size in x.shape]
-    static = all(isinstance(size, int) and size > 0 for size in sizes)
-    if not static or query.dtype not in NARROW or not query.dtype == key.dtype == value.dtype == bias.dtype:
+    """Whether the kernels take such operands: heads of static sizes; others may change from call to call."""
+    if query.dtype not in NARROW or not query.dtype == key.dtype == value.dtype == bias.dtype:
         return False
-    alike = query.shape[:2] == key.shape[:2] == value.shape[:2] == bias.shape[:2]
+    if not all(known(size > 0) for x in (query, key, value) for size in x.shape):
+        return False
+    alike = all(are_alike(query.shape[:2], x.shape[:2]) for x in (key, value, bias))
     return (
         alike
-        and min(query.shape[2], key.shape[2]) >= LEAST
-        and all(LEAST <= x.shape[3] <= DEEPEST for x in (query, value))
+        and all((hint(size) or 0) >= LEAST for size in (query.shape[2], key.shape[2]))
+        and all(isinstance(size, int) and LEAST <= size <= DEEPEST for size in (query.shape[3], value.shape[3]))
     )
 
 

@@ -13,6 +13,7 @@ import torch
 from torch.fx import Graph, Node
 
 from ..fx.node_calls import call_like
+from ..fx.trace_context import hint
 from .attention_structure import NARROW, sums_batch
 from .open_attentions import BACKWARD, BIAS
 
@@ -62,12 +63,10 @@ def _is_of_scores(node: Node) -> bool:
 
 
 def _pays(total: Node, addends: Sequence[Node]) -> bool:
-    """Whether sums of each, written and read, are fewer bytes than all that is summed."""
-    sizes = [*total.meta["val"].shape, *addends[0].meta["val"].shape]
-    if not all(isinstance(size, int) and size > 0 for size in sizes):
-        return False
-    whole = sum(prod(x.meta["val"].shape) * x.meta["val"].element_size() for x in addends)
-    return len(addends) * prod(total.meta["val"].shape) * WIDE < whole
+    """Whether sums of each, written and read, are fewer bytes than all that is summed, where symbols are what they were seen with."""
+    one, *counts = (prod(hint(size) or 0 for size in x.meta["val"].shape) for x in (total, *addends))
+    whole = sum(count * x.meta["val"].element_size() for count, x in zip(counts, addends))
+    return len(addends) * one * WIDE < whole
 
 
 def _part(graph: Graph, total: Node, addends: Sequence[Node]) -> None:

@@ -9,7 +9,7 @@ from ...analysis.products.contractions import Contraction, contraction_of
 from ...ir.types import byte_width
 from .contractions import LEAST
 from .domains import Domain, DomainPlan
-from .machine import power_of_two
+from .machine import LARGE, power_of_two
 
 ROWS, COLUMNS = 64, 64  # of a tile, at most: two contractions' sums and the total share a thread's registers
 DEEPEST = 256  # elements that a contraction sums, at most: they are there at once
@@ -22,9 +22,10 @@ def summed_products(domain: Domain) -> DomainPlan | None:
     if not found:
         return None
     first = found[0][0]
-    rows, columns = (iterations([domain.sizes[place] for place in places]) for places in (first.rows, first.columns))
+    sides = (iterations([domain.sizes[place] for place in places]) for places in (first.rows, first.columns))
+    rows, columns = (LARGE if size is None else size for size in sides)
     deep = {product.loop: power_of_two(iterations(product.loop.sizes) or 1) for each in found for product in each}
-    if rows is None or columns is None or min(rows, columns, *deep.values()) < LEAST or max(deep.values()) > DEEPEST:
+    if min(rows, columns, *deep.values()) < LEAST or max(deep.values()) > DEEPEST:
         return None
     high, wide = power_of_two(min(rows, ROWS)), power_of_two(min(columns, COLUMNS))
     batch = [place for place in range(len(domain.sizes)) if place not in (*first.rows, *first.columns)]

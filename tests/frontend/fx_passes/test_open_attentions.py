@@ -81,13 +81,37 @@ def test_training(case, dtype, tmp_path):
         assert error.max() <= 8 * torch.finfo(dtype).eps * other.abs().max()
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_training_of_lengths_that_change(case, tmp_path):
+    """Of a batch that changes too, compiled once."""
+    (_, heads, _, _, *others), how = CASES[case]
+    function = compiled(tmp_path, **how)
+    for batch, rows, keys in ((3, 40, 56), (2, 70, 33), (5, 17, 70)):
+        own = [x.requires_grad_() for x in inputs(batch, heads, rows, keys, *others)]
+        wide = [x.detach().double().requires_grad_() for x in own]
+        for x in own[:3]:
+            torch._dynamo.mark_dynamic(x, (0, 1))
+        torch._dynamo.mark_dynamic(own[3], (own[3].dim() - 2, own[3].dim() - 1))
+        out, wanted = function(*own), exact(*wide, **how)
+        seed = torch.randn(out.shape, generator=torch.Generator().manual_seed(1)).to(own[0])
+        out.backward(seed)
+        wanted.backward(seed.double())
+        for one, other in zip([out, *(x.grad for x in own)], [wanted, *(x.grad for x in wide)]):
+            error = (one.double() - other).abs()
+            assert error.max() <= 8 * torch.finfo(torch.bfloat16).eps * other.abs().max()
+    assert calls(tmp_path) == 0
+
+
+@pytest.mark.parametrize("changes", [False, True], ids=["static", "changing"])
 @pytest.mark.parametrize("rows, keys", [(40, 56), (33, 17)])
-def test_a_dropout_is_drawn_again_in_the_backward(rows, keys, tmp_path):
+def test_a_dropout_is_drawn_again_in_the_backward(rows, keys, changes, tmp_path):
     """Values that are one-hot show what the forward dropped: no gradient passes there. A row that sees no key is 0."""
     q, k, _, bias = inputs(3, 2, rows, keys, 32, 32, (1, 2))
     one_hot = torch.zeros(3, keys, 2, 64).bfloat16()
     one_hot[..., :keys] = torch.eye(keys)[:, None]
     own = [x.requires_grad_() for x in (q, k, one_hot, bias)]
+    for x, dims in zip(own, (1, 1, 1, (2, 3))):
+        torch._dynamo.mark_dynamic(x, dims if changes else ())
     out = compiled(tmp_path, dropout=0.25)(*own)
     weights = out.detach().double().view(3, rows, 2, 64).transpose(1, 2)[..., :keys]
     assert 0.15 < (weights[:, :, 5:] == 0).double().mean() < 0.35 and not weights[:, :, 3].any()

@@ -103,6 +103,25 @@ def test_a_block_whose_batch_changes_too():
     assert counters["graphs"]["compiled"] == 2 and not any("product" in name for name in counters["aten"])
 
 
+@pytest.mark.parametrize("alike", [True, False], ids=["self", "cross"])
+def test_the_gradient_of_a_bias(alike):
+    """The batch shares it: the gradient is summed over that where it is computed."""
+
+    def function(q, k, v, bias):
+        return torch.softmax(q @ k.transpose(-1, -2) + bias, -1) @ v
+
+    made = compiled(function)
+    for rows, keys in LENGTHS:
+        q, k, v = heads(BF16, rows, rows if alike else keys, 16, 32)
+        bias = torch.randn(1, q.shape[1], rows, k.shape[2], generator=torch.Generator().manual_seed(2)).to(BF16)
+        wide = [x.double().requires_grad_() for x in (q, k, v, bias)]
+        seed = torch.randn(*q.shape[:3], 32, generator=torch.Generator().manual_seed(1)).to(BF16)
+        inputs = [changing(x, 2).requires_grad_() for x in (q, k, v)] + [changing(bias, 2, 3).requires_grad_()]
+        check(step(made, inputs, seed), step(function, wide, seed.double()), BF16, 4)
+    counters = bascule.counters()
+    assert counters["kernels"]["launches"] <= 8 and not counters["aten"]
+
+
 def test_dropout_of_weights():
     """Values that are an identity show the weights; what is dropped is dropped in the gradient too."""
 
