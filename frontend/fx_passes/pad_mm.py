@@ -2,8 +2,9 @@
 
 Rows that do not begin at multiples of 16 bytes (a vocabulary of 50257 in bf16) cost cuBLAS most of its speed, those of a result too: 8192x768 by
 768x50257 takes 6.7 ms on an H200, 0.9 ms padded. The operands are padded with zeros and the result is cut: padding is fused into what makes an
-operand, cutting into what reads the result, at its padded rows. A result that leaves the graph, or that a library's operator reads, is copied
-as it is cut; whether the product gains more than that is decided in `padding_costs.py`.
+operand, cutting into what reads the result, at its padded rows; a product takes these as they are. A result that leaves the graph, or
+that a library's operator reads, is copied as it is cut, or stored so by a kernel that computes the product; whether the product gains more than
+that is decided in `padding_costs.py`.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ from torch.fx import Graph, Node
 from bascule.compat.operators.schemas import OpOverload
 
 from ..fx.node_calls import call_like
+from ..fx.storages import is_view
+from .attention_structure import COPIES
 from .padding_costs import Widths, best_widths
 
 aten = torch.ops.aten
@@ -53,6 +56,7 @@ def _widths(node: Node, devices: Sequence[str]) -> Widths:
     m, k, n = sizes
     if min(sizes) < LEAST or m * k * n < WORK:
         return 0, 0, 0
+    # By sizes: 30522 elements of rows that are 30528 apart cuBLAS takes no faster (H200, 2026-11-30, `python -m benchmarks.products`).
     along_m, along_k = a.stride(0) == 1, a.stride(1) == 1 or b.stride(0) == 1
     step = ROW // a.dtype.itemsize
     needed = along_m, along_k, True  # the rows of the result run along n
@@ -61,10 +65,14 @@ def _widths(node: Node, devices: Sequence[str]) -> Widths:
 
 
 def _is_copied(node: Node) -> bool:
-    """Whether something reads the result of a product that cannot read it at padded rows: all but pointwise operators, which kernels fuse."""
-    return not all(
-        isinstance(user.target, OpOverload) and torch.Tag.pointwise in user.target.tags for user in node.users
-    )
+    """Whether something reads the result of a product that cannot read it at padded rows: all but products, and what kernels fuse."""
+    return not all(not _is_copied(user) if is_view(user) else _reads_rows(user) for user in node.users)
+
+
+def _reads_rows(user: Node) -> bool:
+    tags = user.target.tags if isinstance(user.target, OpOverload) else ()
+    fused = torch.Tag.pointwise in tags or torch.Tag.reduction in tags or user.target in COPIES
+    return fused or user.target in PRODUCTS
 
 
 def _pad(graph: Graph, node: Node, widths: Widths, padded: dict) -> None:
@@ -79,6 +87,7 @@ def _pad(graph: Graph, node: Node, widths: Widths, padded: dict) -> None:
             result = call_like(graph, node, aten.slice.Tensor, result, 0, 0, rows)
         if n:
             result = call_like(graph, node, aten.slice.Tensor, result, 1, 0, columns)
+            node.replace_all_uses_with(result, lambda user: user.target in PRODUCTS)
             result = call_like(graph, node, aten.clone.default, result, memory_format=torch.contiguous_format)
     node.replace_all_uses_with(result)
     graph.erase_node(node)

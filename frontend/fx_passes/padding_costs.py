@@ -13,6 +13,9 @@ OPERATIONS = value("h200", "product_rate")  # a second, of an aligned product
 BYTES = value("h200", "memory_rate")  # a second, of memory
 # How often the time of an aligned product one takes whose rows begin at multiples of so many bytes.
 SLOWER = {int(alignment): times for alignment, times in value("h200", "unaligned_products").items()}
+# Of the time of an aligned product, what a kernel takes longer that stores the result at unaligned rows itself (`expand-products`): 0.05 to 0.22
+# (H200, 2026-11-30, `python -m benchmarks.products`).
+STORED = 0.2
 
 
 def best_widths(sizes: tuple[int, int, int], wanted: Widths, itemsize: int, copied: bool) -> Widths:
@@ -29,5 +32,6 @@ def _seconds(sizes: tuple[int, int, int], widths: Widths, rows: list[bool], item
     left = [size * itemsize for size, width, unaligned in zip(sizes, widths, rows) if unaligned and not width]
     alignment = min((length & -length for length in left), default=max(SLOWER))
     moved = (m * k if widths[0] or widths[1] else 0) + (k * n if widths[1] or widths[2] else 0)
-    moved += m * n if widths[2] and copied else 0
-    return 2.0 * m * k * n / OPERATIONS * SLOWER[alignment] + 2.0 * moved * itemsize / BYTES
+    aligned = max(2.0 * m * k * n / OPERATIONS, (m * k + k * n + m * n) * itemsize / BYTES)
+    copy = min(2.0 * m * n * itemsize / BYTES, STORED * aligned) if widths[2] and copied else 0.0
+    return aligned * SLOWER[alignment] + 2.0 * moved * itemsize / BYTES + copy

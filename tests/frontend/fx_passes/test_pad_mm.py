@@ -107,13 +107,32 @@ def fake_padded(function, *sizes):
     return [node.meta["val"].shape for node in gm.graph.nodes if node.target is aten.mm.default]
 
 
-def test_a_short_sum_is_padded_only_for_a_reader_that_takes_padded_rows():
-    """The gain of the product is in proportion to k, the cost of the copy is not."""
-    short, wide = [(16384, 128), (128, 30522)], [(16384, 768), (768, 30522)]
-    gelu = torch.nn.functional.gelu
-    assert fake_padded(lambda a, b: a @ b, *short) == [(16384, 30522)]
-    assert fake_padded(lambda a, b: gelu(a @ b), *short) == [(16384, 30528)]
-    assert fake_padded(lambda a, b: a @ b, *wide) == [(16384, 30528)]
+@pytest.mark.parametrize(
+    "reader",
+    [
+        lambda x: x,
+        torch.nn.functional.gelu,
+        lambda x: torch.log_softmax(x, -1),
+        lambda x: x.view(128, 128, 30522).float().sum(-1),
+    ],
+    ids=["none", "pointwise", "rows", "of a view"],
+)
+@pytest.mark.parametrize("k", [128, 129, 768])
+def test_a_sum_of_any_length_is_padded_whatever_reads_it(k, reader):
+    """Unaligned rows of the result cost more than those that a kernel stores, or reads where it stores them elsewhere."""
+    found = fake_padded(lambda a, b: reader(a @ b), (16384, k), (k, 30522))
+    assert found == [(16384, 30528)]
+
+
+def test_a_product_reads_padded_rows():
+    """One too small to be padded itself: its operand is no copy."""
+    sizes = (16384, 768), (768, 30522), (30522, 64)
+    with FakeTensorMode():
+        gm = make_fx(lambda a, b, c: a @ b @ c)(*(torch.empty(*size, dtype=torch.bfloat16) for size in sizes))
+    assert pad_products(gm.graph, devices=["cpu"]) == 1
+    first, second = gm.graph.find_nodes(op="call_function", target=aten.mm.default)
+    assert first.meta["val"].shape == (16384, 30528)
+    assert second.args[0].target is aten.slice.Tensor and second.args[0].args[0] is first
 
 
 def test_no_choice_is_slower_than_another():
