@@ -203,7 +203,12 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for who asks
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for forks
     sys.modules["torch"] = None  # type: ignore[assignment]  # a fork would load it for seconds: who asks has it
-    control = socket.socket(fileno=int(sys.argv[1]))
+    with tolerating(ConnectionError):  # who asks is gone, and has left something unread
+        _serve(socket.socket(fileno=int(sys.argv[1])))
+
+
+def _serve(control: socket.socket) -> None:
+    """Jobs that are asked for through `control`, until nobody can ask any more."""
     waiting = list(PARTS)
 
     def load(part: str) -> None:
@@ -220,7 +225,7 @@ def main() -> None:
             load(waiting[0])
             continue
         part, given, _, _ = socket.recv_fds(control, LONGEST, 1)
-        if not part:  # nobody can ask any more
+        if not part:
             return
         load(part.decode())
         if os.fork() == 0:

@@ -144,11 +144,14 @@ END
 """
 
 
-@pytest.mark.parametrize("end", ["", "os._exit(0)", "os.kill(os.getpid(), 9)"])
+@pytest.mark.parametrize(
+    "end", ["", "os._exit(0)", "os.kill(os.getpid(), 9)", "import time; time.sleep(3); os.kill(os.getpid(), 9)"]
+)
 def test_it_ends_with_who_began_it(end):
     script = [sys.executable, "-c", SCRIPT.replace("END", end)]
-    with subprocess.Popen(script, stdout=subprocess.PIPE, text=True) as begun:
+    with subprocess.Popen(script, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as begun:
         pid = int(begun.stdout.readline())
+        assert not begun.stderr.read()  # which is open until the process has ended too
     until = time.monotonic() + 60
     while os.path.exists(f"/proc/{pid}/stat") and " Z " not in open(f"/proc/{pid}/stat").read():  # noqa: SIM115
         assert time.monotonic() < until
