@@ -66,7 +66,7 @@ KINDS: dict[str, Kind] = {
     **_MARKS,
     **dict.fromkeys((of.SYMBOLS, of.INPUTS, of.OUTPUTS, of.SYMBOL_SOURCES, of.SHAPES, of.REMARKS), ir.ArrayAttr),
     **dict.fromkeys((names.OPERATORS, of.ARGUMENTS), ir.ArrayAttr),
-    **dict.fromkeys((of.STORAGES, of.RESULTS, of.MUTATES, names.TOGETHER_DIMS), ir.DenseI64ArrayAttr),
+    **dict.fromkeys((of.STORAGES, of.RESULTS, of.MUTATES, of.SEEN, names.TOGETHER_DIMS), ir.DenseI64ArrayAttr),
     **dict.fromkeys((names.HOST_INPUTS, names.HOST_OUTPUTS), ir.DenseI64ArrayAttr),
     **dict.fromkeys((of.CHUNK_ROWS, of.GIVEN, of.RANKS, of.OVER, names.TOGETHER, ROW_CHUNK), ir.IntegerAttr),
     names.PARTIAL_SUMS: ir.IntegerAttr,

@@ -7,7 +7,7 @@ from ..errors import UserError
 from ..ir.attribute_names import HOST_INPUTS, HOST_OUTPUTS
 from ..ir.attributes import OperandAttr
 from ..ir.computed_symbols import complaint as complaint_of_tree
-from ..ir.functions import CONSTANT, INPUTS, OUTPUTS, SYMBOL_SOURCES, SYMBOLS
+from ..ir.functions import CONSTANT, INPUTS, OUTPUTS, SEEN, SYMBOL_SOURCES, SYMBOLS
 from ..ir.locations import source_of
 from ..ir.symbol_sources import KINDS
 from ..ir.types import symbols_among
@@ -18,9 +18,8 @@ _INPUT = re.compile(r"(tensor|float|symbol) (\d{1,9})|int")
 
 def check_callers(function: ir.Operation) -> None:
     """Refuses the first of these attributes that does not fit the function. Their kinds have been looked at."""
-    if not any(
-        name in function.attributes for name in (SYMBOLS, INPUTS, OUTPUTS, SYMBOL_SOURCES, HOST_INPUTS, HOST_OUTPUTS)
-    ):
+    told = (SYMBOLS, SEEN, INPUTS, OUTPUTS, SYMBOL_SOURCES, HOST_INPUTS, HOST_OUTPUTS)
+    if not any(name in function.attributes for name in told):
         return
     for name, complaint in _Call(function).complaints():
         text = f"'{name}' of @{function.attributes['sym_name'].value} {complaint}"
@@ -48,7 +47,7 @@ class _Call:
     def complaints(self) -> Iterator[tuple[str, str]]:
         """The attributes that do not fit, each with what is wrong; later ones take earlier ones for granted."""
         checks = {SYMBOLS: self._names, INPUTS: self._inputs, SYMBOL_SOURCES: self._sources, OUTPUTS: self._outputs}
-        checks |= {HOST_INPUTS: self._host_inputs, HOST_OUTPUTS: self._host_outputs}
+        checks |= {SEEN: self._seen, HOST_INPUTS: self._host_inputs, HOST_OUTPUTS: self._host_outputs}
         for name, check in checks.items():
             if name in self.attributes and (complaint := check()) is not None:
                 yield name, complaint
@@ -59,6 +58,12 @@ class _Call:
             return f"has {len(names)} names for {self.symbols} symbols"
         if len(set(names)) < len(names) or not all(name.isidentifier() for name in names):
             return f"is {names}: a name each is needed, which Python takes"
+        return None
+
+    def _seen(self) -> str | None:
+        numbers = list(self.attributes[SEEN])
+        if len(numbers) != self.symbols or min(numbers, default=0) < 0:
+            return f"is {numbers}: a number each is needed of {self.symbols} symbols, none below 0"
         return None
 
     def _inputs(self) -> str | None:

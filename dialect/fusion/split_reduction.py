@@ -16,7 +16,9 @@ from ..ir.shapes import Size, constant, expr, index_map, layout_of, row_major, t
 from ..mlir import arith, ir, math, scf
 from .chunk_sizes import CHUNKS, Chunks
 from .inlining import clone_composed
+from .symbolic_chunks import SymbolicChunks
 
+Change = Callable[[ir.Value, list[ir.Value]], ir.Value]
 # Kinds that a partial result of the same kind serves; for the others see `_COMBINATIONS`.
 PLAIN = ("sum", "prod", "max", "min", "maxu", "minu", "any", "all", "xor")
 
@@ -110,17 +112,28 @@ def _digit_sizes(size: int, cuts: set[int]) -> list[int]:
     return sizes[::-1]
 
 
+def is_cut_anywhere(kind: str) -> bool:
+    """Whether a reduction of `kind` may have chunks of any sizes."""
+    return kind in PLAIN or kind == "welford"
+
+
 def split(
-    op: ir.Operation, reduce: ir.Operation, chunks: Chunks, indexing: Indexing, fastest: int | None = None
+    op: ir.Operation,
+    reduce: ir.Operation,
+    chunks: Chunks | SymbolicChunks,
+    indexing: Indexing,
+    fastest: int | None = None,
 ) -> None:
-    """Makes computes of partial results before `op`, and `reduce` one of those. `is_splittable` must hold, and `chunks.exact` for
-    kinds whose empty places no element can fill (welford). `indexing` must not be used after. `fastest`: the index of the domain of `op` that
-    partial results are adjacent along, if not the last."""
+    """Makes computes of partial results before `op`, and `reduce` one of those. `is_splittable` must hold, and `chunks.exact` for kinds whose
+    empty places no element can fill, or with `SymbolicChunks` `is_cut_anywhere`. `indexing` must not be used after. `fastest`: the index of the
+    domain of `op` that partial results are adjacent along, if not the last."""
     with ir.InsertionPoint(op), reduce.location:
         splitting = _Splitting(op, reduce, chunks, indexing, fastest)
     kind = reduce.attributes["kind"].value
     with ir.InsertionPoint(reduce), reduce.location:
         combine = _COMBINATIONS.get(kind)
+        if kind == "welford" and isinstance(chunks, SymbolicChunks):
+            combine = _two_sums
         results = combine(splitting) if combine else [splitting.reduced(kind, splitting.partial(kind))]
     for old, new in zip(reduce.results, results):
         old.replace_all_uses_with(new)
@@ -130,17 +143,23 @@ def split(
 class _Splitting:
     """One reduction being split. Ops of the final reduction are built at the insertion point."""
 
-    def __init__(self, op: ir.Operation, reduce: ir.Operation, chunks: Chunks, indexing: Indexing, fastest: int | None):
+    def __init__(
+        self,
+        op: ir.Operation,
+        reduce: ir.Operation,
+        chunks: Chunks | SymbolicChunks,
+        indexing: Indexing,
+        fastest: int | None,
+    ):
         self.op, self.reduce, self.chunks, self.indexing, self.fastest = op, reduce, chunks, indexing, fastest
         self.needed = _needed(op, reduce) or []
         self.domain = list(op.regions[0].blocks[0].arguments)
         self.sizes = list(op.attributes["ranges"].value.results)
         self.type = end_of(reduce.regions[0].blocks[0]).operands[0].type
 
-    def partial(
-        self, kind: str, number: int = 0, emit: Callable[[ir.Value], ir.Value] = lambda value: value
-    ) -> ir.Value:
-        """A compute of `emit` of result `number` of the reduction of each chunk by `kind`."""
+    def partial(self, kind: str, number: int = 0, change: Change = lambda value, at: value) -> ir.Value:
+        """A compute of result `number` of the reduction of each chunk by `kind`: of its elements as `change` makes them, of these and of the
+        point of the domain."""
         chunks = self.chunks
         outer, sizes = len(chunks.outer), [*chunks.outer, *self.sizes]
 
@@ -150,38 +169,51 @@ class _Splitting:
             for op in self.needed:
                 clone_composed(op, inside, self.indexing)
             results = builders.reduce(
-                kind, chunks.inner, self.type, lambda within: self._element(dict(inside), at[:outer], within)
+                kind, chunks.inner, self.type, lambda within: self._element(kind, dict(inside), at, within, change)
             )
             keep_attributes(self.reduce, results[0].owner.operation)
-            return emit(results[number])
+            return results[number]
 
         element = ir.IntegerType.get_signless(64) if kind in POSITION_KINDS else self.type
         with ir.InsertionPoint(self.op):
             value = builders.compute(tensor_type(sizes, element, self._steps(sizes)), sizes, body)
-        value.owner.attributes[CHUNKS] = chunks.attribute()
+        if isinstance(chunks, Chunks):
+            value.owner.attributes[CHUNKS] = chunks.attribute()
         return value
 
-    def _element(self, inside: dict[ir.Value, ir.Value], chunk: list[ir.Value], within: list[ir.Value]) -> ir.Value:
-        self.indexing.enter(within[0].owner.owner.operation)
-        places = self._places(chunk, within)
+    def _element(
+        self, kind: str, inside: dict[ir.Value, ir.Value], at: list[ir.Value], within: list[ir.Value], change: Change
+    ) -> ir.Value:
+        if within:
+            self.indexing.enter(within[0].owner.owner.operation)
+        outer = len(self.chunks.outer)
+        places = self._places(at[:outer], within)
 
         def element() -> ir.Value:
             block = self.reduce.regions[0].blocks[0]
             inside.update(zip(block.arguments, places))
-            return _copied(block, inside, self.indexing)
+            return change(_copied(block, inside, self.indexing), at[outer:])
 
         if self.chunks.exact:
             return element()
-        end = arith.constant(ir.IndexType.get(), self.chunks.ranges[self.chunks.split])
-        valid = arith.cmpi(arith.CmpIPredicate.slt, places[self.chunks.split], end)
+        short = self.chunks.short if isinstance(self.chunks, SymbolicChunks) else [self.chunks.split]
+        valid, *others = (self._is_inside(places[number], expr(self.chunks.ranges[number])) for number in short)
+        for other in others:
+            valid = arith.andi(valid, other)
         guard = ir.Operation.create("scf.if", results=[self.type], operands=[valid], regions=2)
-        for region, emit in zip(guard.regions, (element, lambda: _identity(self.reduce, self.type))):
+        for region, emit in zip(guard.regions, (element, lambda: _identity(kind, self.type))):
             with ir.InsertionPoint(region.blocks.append()):
                 scf.YieldOp([emit()])
         return guard.results[0]
 
+    def _is_inside(self, place: ir.Value, size: ir.AffineExpr) -> ir.Value:
+        return arith.cmpi(arith.CmpIPredicate.slt, place, self.indexing.build((size, ())))
+
     def _places(self, chunk: Sequence[ir.Value], within: Sequence[ir.Value]) -> list[ir.Value]:
         """The indices of the whole reduction for a chunk and an index in it."""
+        if isinstance(self.chunks, SymbolicChunks):
+            found = index_map(len(chunk) + len(within), self.chunks.places())
+            return [self.indexing.build(place) for place in self.indexing.at(found, [*chunk, *within])]
         dim = ir.AffineExpr.get_dim
         first = index_map(2, [dim(0) * self.chunks.size + dim(1)])
         (place,) = self.indexing.at(first, [chunk[-1], within[0]])
@@ -206,6 +238,14 @@ class _Splitting:
 
     def number(self, value: float) -> ir.Value:
         return arith.constant(self.type, value)
+
+    def count(self) -> ir.Value:
+        """The elements of the reduction, as a float."""
+        size = expr(1)
+        for extent in self.chunks.ranges:
+            size = expr(size * extent)
+        number = arith.index_cast(ir.IntegerType.get_signless(64), self.indexing.build((size, ())))
+        return arith.sitofp(self.type, number)
 
 
 def _position(kind: str) -> Callable[[_Splitting], list[ir.Value]]:
@@ -241,6 +281,25 @@ def _welford(s: _Splitting) -> list[ir.Value]:
     return [mean, total, s.number(float(prod(s.chunks.ranges)))]
 
 
+def _two_sums(s: _Splitting) -> list[ir.Value]:
+    """Of chunks of any sizes: mean = sum x / n, and after it squares = sum (x - mean)^2."""
+    sums = s.partial("sum")
+
+    def divided(at: list[ir.Value]) -> ir.Value:
+        (total,) = builders.reduce("sum", s.chunks.outer, s.type, lambda chunk: builders.read(sums, [*chunk, *at]))
+        return arith.divf(total, s.count())
+
+    with ir.InsertionPoint(s.op):
+        means = builders.compute(tensor_type(s.sizes, s.type), s.sizes, divided)
+
+    def squared(value: ir.Value, at: list[ir.Value]) -> ir.Value:
+        off = arith.subf(value, builders.read(means, at))
+        return arith.mulf(off, off)
+
+    squares = s.reduced("sum", s.partial("sum", change=squared))
+    return [builders.read(means, s.domain), squares, s.count()]
+
+
 def _softmax(s: _Splitting) -> list[ir.Value]:
     """sum = sum sum_c exp(max_c - max); a chunk of which nothing is left counts 0, whatever its sum is."""
     largests, sums = s.partial("softmax", 0), s.partial("softmax", 1)
@@ -270,8 +329,8 @@ def fills(kind: str, ranges: int) -> int:
     return ranges if kind in PLAIN else 1 if kind in POSITION_KINDS else 0
 
 
-def _identity(reduce: ir.Operation, type_: ir.Type) -> ir.Value:
-    kind = reduce.attributes["kind"].value.removeprefix("arg")
+def _identity(kind: str, type_: ir.Type) -> ir.Value:
+    kind = kind.removeprefix("arg")
     if isinstance(type_, ir.FloatType):
         values = {"sum": 0.0, "prod": 1.0, "max": float("-inf"), "min": float("inf")}
         return arith.constant(type_, values[kind])

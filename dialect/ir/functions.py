@@ -65,6 +65,7 @@ RANGE = "bascule.range"  # on an argument: the least and the greatest element of
 CONSTANT = "bascule.constant"  # on an argument: the attribute of the graph module that the tensor is
 SYMBOLS = "bascule.symbols"
 SYMBOL_SOURCES = "bascule.symbol_sources"
+SEEN = "bascule.seen"  # on a graph: what each symbol was at the call that it was traced for, 0 where that is not known
 INPUTS = "bascule.inputs"
 OUTPUTS = "bascule.outputs"
 STORED = "bascule.stored"  # on a compute: its result is read from memory, where it lies as its readers' lanes run

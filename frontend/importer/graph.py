@@ -25,6 +25,7 @@ from bascule.dialect.ir.functions import (
     OUTPUTS,
     RETURNED_AS,
     RETURNED_TOO,
+    SEEN,
     SHAPE,
     STORAGES,
     STRIDES,
@@ -116,6 +117,8 @@ class _GraphImporter(base.FxImporter):
             function.attributes["res_attrs"] = ir.ArrayAttr.get([_result_attributes(*each) for each in told])
         function.attributes[GRAPH] = ir.UnitAttr.get()
         function.attributes[SYMBOLS] = _strings(symbols.names)
+        if any(seen := symbols.seen(values)):
+            function.attributes[SEEN] = ir.DenseI64ArrayAttr.get(seen)
         function.attributes[INPUTS] = _strings(_inputs(values, symbols))
         function.attributes[OUTPUTS] = ir.ArrayAttr.get(results.outputs)
         function.attributes[STORAGES] = _storages([value for _, value in tensors], results)

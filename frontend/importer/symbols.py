@@ -16,6 +16,7 @@ from bascule.compat.graphs.symbolic_shapes import ValueRanges, bound_sympy
 from bascule.compat.graphs.symbolic_shapes import functions as sizes
 from bascule.compat.tensors.pytree import tree_leaves
 
+from ..fx.trace_context import hint
 from .symbol_sources import Number, is_strided, named_sources, sympy_of
 from .sympy_trees import is_condition, is_whole, tree_for
 
@@ -49,6 +50,17 @@ class Symbols:
         sources = [source.attribute() for source in self.sources.values()]
         kind = ir.StringAttr.get("computed")
         return ir.ArrayAttr.get([*sources, *(ir.DictAttr.get({"kind": kind, "value": tree}) for tree in self.computed)])
+
+    def seen(self, placeholders: Sequence[object]) -> list[int]:
+        """What each symbol was at the call that is traced, 0 where no placeholder shows it as it is."""
+        values = (
+            number
+            for value in placeholders
+            for number in ((*value.shape, *value.stride()) if is_strided(value) else (value,))
+        )
+        shown = {sympy_of(number): hint(number) or 0 for number in values if isinstance(number, torch.SymInt)}
+        found = [max(0, shown.get(source, 0)) for source in self.sources]
+        return found + [0] * (len(self.names) - len(found))
 
     def affine(self, number: Number | sympy.Expr) -> Size:
         """An integer of the graph as an int or an affine expression; a condition as 0 or 1. Raises `UnsupportedError` for an unknown symbol."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ...ir.shapes import constant
 from ...ir.types import byte_width
 from ...mlir import ir
 
@@ -40,25 +41,28 @@ def op_cost(name: str) -> int:
     return TRANSCENDENTAL if name.startswith("math.") else 1
 
 
-def magnitude(sizes: Sequence[ir.AffineExpr]) -> int:
-    """About how many points a domain of `sizes` has: symbols count as `DYNAMIC`."""
+def magnitude(sizes: Sequence[ir.AffineExpr], seen: Sequence[int] = ()) -> int:
+    """About how many points a domain of `sizes` has: symbols count as they were `seen` (0: never), or as `DYNAMIC`; so do quotients of those."""
     points = 1
     for size in sizes:
-        points *= _value(size)
+        points *= _value(size, seen)
     return points
 
 
-def _value(size: ir.AffineExpr) -> int:
+def _value(size: ir.AffineExpr, seen: Sequence[int]) -> int:
     if isinstance(size, ir.AffineConstantExpr):
         return size.value
+    if isinstance(size, ir.AffineSymbolExpr):
+        return (seen[size.position] if size.position < len(seen) else 0) or DYNAMIC
     if not isinstance(size, ir.AffineBinaryExpr):
         return DYNAMIC
-    left, right = _value(size.lhs), _value(size.rhs)
+    left, right = _value(size.lhs, seen), _value(size.rhs, seen)
     if isinstance(size, ir.AffineAddExpr):
         return max(1, left + right)
     if isinstance(size, ir.AffineMulExpr):
         return max(1, left * right)
-    return max(1, left // max(1, right))
+    known = constant(size.lhs) is not None or bool(seen)
+    return max(1 if known else DYNAMIC, left // max(1, right))
 
 
 def tensor_bytes(value: ir.Value) -> int:

@@ -10,16 +10,18 @@ from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
 from ...analysis.bodies.body_summary import Body, decode
 from ...analysis.bodies.body_tree import sizes_of
-from ...analysis.bodies.costs import magnitude, tensor_bytes
+from ...analysis.bodies.costs import magnitude
 from ...analysis.bodies.shared_reads import shared_size
 from ...analysis.products.windows import Window, window_of
 from ...errors import UserError
 from ...fusion.chunk_sizes import Chunks, cut
 from ...fusion.members import Member
 from ...fusion.row_statistics import is_apart
-from ...fusion.split_reduction import fills, is_splittable, refine, split
-from ...ir.functions import graph_functions
-from ...ir.shapes import constant
+from ...fusion.split_reduction import fills, is_cut_anywhere, is_splittable, refine, split
+from ...fusion.symbolic_chunks import cut_unknown
+from ...ir.functions import SEEN, graph_functions
+from ...ir.shapes import constant, shape_of
+from ...ir.types import byte_width
 from ...machines.measures import value
 from ...mlir import ir
 from ...remarks.attribute import place
@@ -111,6 +113,8 @@ class SplitReductions(Pass):
 
     On a GPU sums over windows that overlap are cut so that their programs end together: as many a multiprocessor, and no more than fit on it.
     A product of few tiles that sums over much is cut where programs for its pieces, and a launch for their sum, take less time on tensor cores.
+    A reduction over as many elements as a call gives is cut into as many chunks as are worth it where symbols are what they were seen as
+    (`bascule.seen` of the graph); a variance then is two sums, for chunks have no equal counts. Positions are not cut.
 
     `target` gives the measures, of a GPU with `sm-count` multiprocessors of compute capability `capability`. Where not 0, these stand for
     them: `parallel`, the pieces of work wanted (then also of a single result); `min-size`, elements below which nothing is cut; `cache`, bytes
@@ -151,13 +155,21 @@ class SplitReductions(Pass):
                     _Graph(graph, machine, gpu).run()
 
 
+def _seen(graph: ir.Operation) -> Sequence[int]:
+    return list(graph.attributes[SEEN]) if SEEN in graph.attributes else []
+
+
 def _has_large(graph: ir.Operation, least: int) -> bool:
     """Whether a reduction takes so many elements, of all points together. What is around those that are smaller is not looked at."""
+    seen = _seen(graph)
     for op in (view.operation for view in graph.regions[0].blocks[0].operations):
         if op.name == "bascule.compute" and is_apart(op):
-            points = magnitude(sizes_of(op))
+            points = magnitude(sizes_of(op), seen)
             for view in op.regions[0].blocks[0].operations:
-                if view.operation.name == "bascule.reduce" and points * magnitude(sizes_of(view.operation)) >= least:
+                if (
+                    view.operation.name == "bascule.reduce"
+                    and points * magnitude(sizes_of(view.operation), seen) >= least
+                ):
                     return True
     return False
 
@@ -168,6 +180,7 @@ class _Graph(GraphWalk):
     def __init__(self, graph: ir.Operation, machine: _Machine, gpu: CudaMachine | None):
         super().__init__(graph)
         self.machine, self.gpu, self.shared = machine, gpu, SHARED * machine.least
+        self.seen = _seen(graph)
         self.simplifier = Simplifier()
         indexing = self._indexing()
         ops = enumerate(self.ops)
@@ -204,7 +217,13 @@ class _Graph(GraphWalk):
         return Indexing(self.symbols, self.simplifier)
 
     def _wide(self, member: Member) -> list[ir.Value]:
-        return [source for source in member.operands if tensor_bytes(source) >= self.shared]
+        return [source for source in member.operands if self._bytes(source) >= self.shared]
+
+    def _about(self, sizes: Sequence[ir.AffineExpr]) -> int:
+        return magnitude(sizes, self.seen)
+
+    def _bytes(self, value: ir.Value) -> int:
+        return self._about(shape_of(value)) * byte_width(value.type.element_type)
 
     def run(self) -> None:
         for member in self.members:
@@ -216,8 +235,8 @@ class _Graph(GraphWalk):
                 self._consider(member, loop)
 
     def _consider(self, member: Member, loop: ir.Operation) -> None:
-        op, points = member.body.op, member.body.points
-        ranges, elements = sizes_of(loop), magnitude(sizes_of(loop))
+        op, points = member.body.op, self._about(member.sizes)
+        ranges, elements = sizes_of(loop), self._about(sizes_of(loop))
         if not points * elements >= self.machine.least:
             return
         columns = member.reduces_columns()
@@ -243,7 +262,7 @@ class _Graph(GraphWalk):
         kind = loop.attributes["kind"].value
         known = [constant(size) for size in ranges]
         if None in known:
-            self._told(op, MISSED, "not split", f"the number of its elements is not known; {why}")
+            self._consider_unknown(op, loop, pieces, why)
         elif not is_splittable(op, loop):
             self._told(op, MISSED, "not split", f"it needs another reduction of its own compute; {why}")
         else:
@@ -258,6 +277,19 @@ class _Graph(GraphWalk):
             else:
                 split(op, loop, chunks, self._indexing(), None if window is None else window.lane)
                 self._told(op, PASSED, f"split into {prod(chunks.outer)} chunks of {_sizes(chunks)}", why)
+
+    def _consider_unknown(self, op: ir.Operation, loop: ir.Operation, pieces: int, why: str) -> None:
+        """A reduction over as many elements as a call gives."""
+        ranges = sizes_of(loop)
+        chunks = cut_unknown(ranges, [self._about([size]) for size in ranges], pieces)
+        if not self.machine.wide or not is_cut_anywhere(loop.attributes["kind"].value):
+            self._told(op, MISSED, "not split", f"the number of its elements is not known; {why}")
+        elif not is_splittable(op, loop):
+            self._told(op, MISSED, "not split", f"it needs another reduction of its own compute; {why}")
+        elif chunks is not None:
+            split(op, loop, chunks, self._indexing())
+            inner = "x".join(map(str, chunks.inner))
+            self._told(op, PASSED, f"split into {prod(chunks.outer)} chunks of {inner}", why)
 
     def _of_product(self, op: ir.Operation) -> int | None:
         """Into how many chunks the sum of `op` is worth cutting, if tensor cores have it."""
@@ -327,12 +359,12 @@ class _Graph(GraphWalk):
         beside = {row.number: row for source in self.rows[member.result] for row in self.along.get(source, ())}
         waiting = self._followers(member, max(beside, default=0))
         others = [row for number, row in beside.items() if number not in waiting]
-        return [row for row in others if not self._follows_columns(row, member.body.points)]
+        return [row for row in others if not self._follows_columns(row, self._about(member.sizes))]
 
     def _row_bytes(self, member: Member) -> int:
         """Bytes of what one step of a sum of columns reads."""
-        elements = max(1, magnitude([size for loop in member.body.loops[:1] for size in loop.sizes]))
-        return sum(max(1, tensor_bytes(source) // elements) for source in self.rows[member.result])
+        elements = max(1, self._about([size for loop in member.body.loops[:1] for size in loop.sizes]))
+        return sum(max(1, self._bytes(source) // elements) for source in self.rows[member.result])
 
     def _follows_columns(self, row: Member, points: int) -> bool:
         """Whether what `row` reads is read down its `points` columns before, and `row` waits for that (a softmax over columns).
@@ -341,7 +373,7 @@ class _Graph(GraphWalk):
         """
         if self.machine.wide or row.reduces:
             return False
-        stripe = max(tensor_bytes(source) // max(1, points) for source in self._wide(row)) * self.machine.columns
+        stripe = max(self._bytes(source) // max(1, points) for source in self._wide(row)) * self.machine.columns
         if stripe > STRIPE:
             return False
         known = {member.result: member for member in self.members if member.reduces and member.reduces_columns()}

@@ -46,12 +46,17 @@ class Descriptor:
         """For the launcher; `parameter`: the number of the buffer's pointer."""
         i64 = ir.IntegerType.get_signless(64)
         numbers = {"parameter": ir.IntegerAttr.get(i64, parameter), "start": ir.IntegerAttr.get(i64, self.start)}
-        maps = {name: ir.AffineMapAttr.get(size_map(getattr(self, name))) for name in ("sizes", "strides")}
-        box = ir.DenseI64ArrayAttr.get(self.box)
+        lists = {name: _numbers(getattr(self, name)) for name in ("sizes", "strides", "box")}
         element = (
             TF32 if isinstance(self.element, ir.F32Type) else str(self.element)
         )  # those of f32 are of products in TF32
-        return ir.DictAttr.get({**numbers, **maps, "box": box, "element": ir.StringAttr.get(element)})
+        return ir.DictAttr.get({**numbers, **lists, "element": ir.StringAttr.get(element)})
+
+
+def _numbers(numbers: Sequence[Step]) -> ir.Attribute:
+    """Numbers, or a map of the function's symbols."""
+    known = [number for number in numbers if isinstance(number, int)]
+    return ir.DenseI64ArrayAttr.get(known) if len(known) == len(numbers) else ir.AffineMapAttr.get(size_map(numbers))
 
 
 @dataclass(frozen=True)

@@ -87,15 +87,19 @@ def _parameter(attribute: ir.DictAttr) -> DescriptorParameter:
     return DescriptorParameter(
         parameter=attribute["parameter"].value,
         start=attribute["start"].value,
-        sizes=[*map(_number, attribute["sizes"].value.results)],
-        strides=[*map(_number, attribute["strides"].value.results)],
+        sizes=_numbers(attribute["sizes"]),
+        strides=_numbers(attribute["strides"]),
         box=list(attribute["box"]),
         element=attribute["element"].value,
     )
 
 
+def _numbers(attribute: ir.Attribute) -> list[Number]:
+    """Numbers, or a map of the function's symbols, which are its first parameters."""
+    return [*attribute] if isinstance(attribute, ir.DenseI64ArrayAttr) else [*map(_number, attribute.value.results)]
+
+
 def _number(size: ir.AffineExpr) -> Number:
-    """`size` of the function's symbols, which are its first parameters."""
     known = constant(size)
     return [*map(list, terms_of(size) or [])] if known is None else known
 
