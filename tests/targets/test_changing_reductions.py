@@ -1,4 +1,4 @@
-"""Reductions over as many elements as a call gives, which a GPU's kernels take in chunks: against eager in f64, of more and of fewer elements."""
+"""Reductions over as many elements as a call gives, which kernels take in chunks: against eager in f64, of more and of fewer elements."""
 
 import pytest
 import torch
