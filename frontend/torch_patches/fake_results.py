@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from bascule.compat.tensors.fake_tensors import FakeTensorMode, op_implementations_dict
+from bascule.compat.tensors.fake_tensors import FakeTensorMode, op_implementations_dict, registered_hop_fake_fns
 from bascule.compat.versions import running
 
 aten = torch.ops.aten
@@ -40,6 +40,7 @@ def correct() -> None:
     _correct_unique_indices()
     _correct_set_data()
     _correct_dropout()
+    _correct_attention()
 
 
 def _correct_nansum() -> None:
@@ -74,3 +75,21 @@ def _correct_dropout() -> None:
 
 def _dropout(x: torch.Tensor, p: float, train: bool) -> torch.Tensor:
     return aten.native_dropout(x, p, train)[0] if train and p != 0 else x
+
+
+def _correct_attention() -> None:
+    """`flex_attention` of f64 has the logarithms and maxima of its rows in f64: they are traced as f32."""
+    operator = torch.ops.higher_order.flex_attention
+    registered_hop_fake_fns[operator] = _in_precision(registered_hop_fake_fns[operator])
+    FakeTensorMode.cache_clear()
+
+
+def _in_precision(traced: Callable[..., Any]) -> Callable[..., Any]:
+    def right(query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        results = traced(query, *args, **kwargs)
+        if results is NotImplemented or query.dtype != torch.float64:
+            return results
+        out, *of_rows = results
+        return out, *(x if x.dtype == torch.float64 else x.new_empty(x.shape, dtype=torch.float64) for x in of_rows)
+
+    return right

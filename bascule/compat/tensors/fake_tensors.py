@@ -1,5 +1,6 @@
 """Fake tensors: shapes, dtypes and devices without memory. Checked on torch 2.11 to 2.14."""
 
+from torch._higher_order_ops.utils import registered_hop_fake_fns
 from torch._subclasses.fake_impls import op_implementations_dict
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
@@ -17,5 +18,6 @@ __all__ = [
     "FakeTensorMode",
     "is_fake",
     "op_implementations_dict",
+    "registered_hop_fake_fns",
     "unset_fake_temporarily",
 ]

@@ -9,6 +9,7 @@ from ...mlir import ir
 from ..products.contractions import FLOAT8, WHOLE
 from .matmul_operands import Product
 
+LINES = (0, 1)  # PyTorch's `ScalingType`: TensorWise and RowWise
 STEP = 128  # elements whose sum may have fewer bits than f32 where `use_fast_accum` is not asked for: about as many as in cuBLAS
 
 
@@ -37,7 +38,7 @@ class ScaledProduct:
         if read is None or len(op.results) != 1:
             return None
         found = read(op, [_argument(op, attribute) for attribute in function.attributes[ARGUMENTS]])
-        return found if found is not None and all(map(found.broadcasts, found.scales)) else None
+        return found if found is not None and all(map(found.scales_lines, found.scales, (0, 1))) else None
 
     @property
     def result(self) -> ir.Value:
@@ -51,18 +52,21 @@ class ScaledProduct:
         count = None if len(known) < len(batch) else known[0] if known else 1
         return [count, rows, constant(shape_of(self.x)[-1]), columns]
 
-    def broadcasts(self, value: ir.Value) -> bool:
-        """Whether there is an element of `value` for each of the result's."""
-        sizes, own = shape_of(self.result), shape_of(value)
-        if len(own) > len(sizes):
-            return False
-        return all(constant(n) == 1 or n == size for n, size in zip(own, sizes[len(sizes) - len(own) :]))
+    def scales_lines(self, scale: ir.Value, dim: int) -> bool:
+        """Whether `scale` has one element for all of the result, or one for each of its rows (`dim` 0) or columns (1). Scales of blocks along
+        what is summed have as many sizes, which are those of the result's for some products."""
+        own = shape_of(scale)
+        if all(constant(n) == 1 for n in own):
+            return True
+        return len(own) == 2 and constant(own[1 - dim]) == 1 and own[dim] == shape_of(self.result)[dim]
 
 
 def _argument(op: ir.Operation, attribute: ir.Attribute):
-    """An operand, or the number, truth or None that an argument is."""
+    """An operand, the number, truth or None that an argument is, or a list of these."""
     if isinstance(attribute, ir.UnitAttr):
         return None
+    if isinstance(attribute, ir.ArrayAttr):
+        return [_argument(op, each) for each in attribute]
     if isinstance(attribute, ir.IntegerAttr | ir.BoolAttr | ir.FloatAttr):
         return attribute.value
     number = getattr(attribute, "index", None)
@@ -71,8 +75,26 @@ def _argument(op: ir.Operation, attribute: ir.Attribute):
 
 def _scaled_mm(op: ir.Operation, arguments: Sequence) -> ScaledProduct | None:
     x, y, first, second, added, of_result, _, fast = arguments
+    return None if of_result is not None else _of_floats(op, x, y, first, second, added, fast)
+
+
+def _scaled_mm_v2(op: ir.Operation, arguments: Sequence) -> ScaledProduct | None:
+    x, y, first, of_first, swizzle, second, of_second, other_swizzle, added, _, dims, fast = arguments
+    if (
+        dims
+        or any(swizzle)
+        or any(other_swizzle)
+        or not all(len(of) == 1 and of[0] in LINES for of in (of_first, of_second))
+    ):
+        return None
+    return _of_floats(op, x, y, first[0], second[0], added, fast)
+
+
+def _of_floats(
+    op: ir.Operation, x: ir.Value, y: ir.Value, first: ir.Value, second: ir.Value, added: ir.Value | None, fast: bool
+) -> ScaledProduct | None:
     element = op.results[0].type.element_type
-    if of_result is not None or not isinstance(element, ir.BF16Type | ir.F16Type | ir.F32Type):
+    if not isinstance(element, ir.BF16Type | ir.F16Type | ir.F32Type):
         return None
     if not all(isinstance(value.type.element_type, FLOAT8) for value in (x, y)):
         return None
@@ -85,4 +107,8 @@ def _int_mm(op: ir.Operation, arguments: Sequence) -> ScaledProduct:
     return ScaledProduct(op, *arguments)
 
 
-_FORMS = {"aten._scaled_mm.default": _scaled_mm, "aten._int_mm.default": _int_mm}
+_FORMS = {
+    "aten._scaled_mm.default": _scaled_mm,
+    "aten._scaled_mm_v2.default": _scaled_mm_v2,
+    "aten._int_mm.default": _int_mm,
+}

@@ -361,6 +361,20 @@ def test_gradients_of_flex_attention(monkeypatch):
     check(function, [q, k, v, bias], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("train", [False, True])
+def test_logarithms_of_sums_have_eagers_precision(train, dtype, monkeypatch):
+    monkeypatch.setattr("torch.nn.attention.flex_attention._validate_device", lambda *_: None)
+    precision = dict.fromkeys(("rtol", "atol"), 64 * torch.finfo(dtype).eps)
+
+    def function(q, k, v):
+        out, logarithms = flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + (i - j) * 0.1, return_lse=True)
+        return out * 2, logarithms.exp() + 1
+
+    check(function, [leaf(1, 2, 16, 8).detach().to(dtype).requires_grad_(train) for _ in range(3)], **precision)
+
+
 # What a score's function captures, and whether its gradient has one of it.
 CAPTURED = {
     "without gradients": (lambda s, c, h: s * c[h], torch.tensor([0.5, 2.0]), False),
