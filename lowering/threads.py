@@ -19,30 +19,34 @@ from bascule.dialect.roomy_threads import begin
 K = TypeVar("K")
 T = TypeVar("T")
 
-_running = 0
+_running: set[object] = set()  # one for each thread
 _changed = Condition()
-_mine = local()  # `future`: of the work that a thread was begun for
+_mine = local()  # `future`: of the work that a thread was begun for; `place`: its own in `_running`
 
 
 def start(work: Callable[[], T]) -> "Future[T]":
     """Does `work` on a thread of its own. Raises `OSError` where there can be none: of as many as there may be, or at the end of the process."""
     future: Future[T] = Future()
+    place = object()
 
     def run() -> None:
-        _mine.future = future
+        _begun(place)  # again, where a signal ended the wait for this thread
+        _mine.future, _mine.place = future, place
         try:
             _do(work, future)
         finally:
-            _ended()
+            _ended(place)
 
-    global _running
-    with _changed:
-        _running += 1
+    thread = Thread(target=run, name="bascule-compile", daemon=True)
     try:
-        begin(Thread(target=run, name="bascule-compile", daemon=True))
-    except RuntimeError as error:
-        pass_on(error)  # of a signal's handler: the thread runs
-        _ended()  # else a fork, and the end of the process, wait for it
+        _begun(place)
+        begin(thread)
+    except BaseException as error:
+        if thread.ident is None:
+            _ended(place)  # else a fork, and the end of the process, wait for it
+        if not isinstance(error, RuntimeError):
+            raise
+        pass_on(error)  # of a signal's handler
         raise OSError(errno.EAGAIN, str(error)) from error
     return future
 
@@ -65,7 +69,7 @@ def give_up(error: Exception) -> None:
     if future is None:
         return
     future.set_exception(error)
-    _ended()
+    _ended(_mine.place)
     Event().wait()
 
 
@@ -85,20 +89,24 @@ def as_done(work: Callable[[K], T], items: Collection[K], threads: int) -> "Iter
             _do(partial(work, item), future)
             done.put((item, future))
 
-    begun = 0
     try:
-        for _ in range(min(threads, len(items))):
-            start(run)
-            begun += 1
-    except OSError as error:
-        pass_on(error)
-    if not begun:
-        run()
-    try:
+        if not _several(run, min(threads, len(items))):
+            run()
         for _ in items:
             yield done.get()
     finally:
         left.clear()
+
+
+def _several(work: Callable[[], None], number: int) -> int:
+    """`start`s `work` so many times, or as often as there can be another thread; returns how often."""
+    for begun in range(number):
+        try:
+            start(work)
+        except OSError as error:
+            pass_on(error)
+            return begun
+    return number
 
 
 def processors() -> int:
@@ -113,22 +121,26 @@ def _do(work: Callable[[], T], future: "Future[T]") -> None:
         future.set_exception(error)
 
 
-def _ended() -> None:
-    global _running
+def _begun(place: object) -> None:
     with _changed:
-        _running -= 1
+        _running.add(place)
+
+
+def _ended(place: object) -> None:
+    with _changed:
+        _running.discard(place)
         _changed.notify_all()
 
 
 def _before_fork() -> None:
     _changed.acquire()
-    _changed.wait_for(lambda: _running == 0)
+    _changed.wait_for(lambda: not _running)
 
 
 @atexit.register
 def _before_exit() -> None:
     with _changed:
-        _changed.wait_for(lambda: _running == 0)
+        _changed.wait_for(lambda: not _running)
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_changed.release, after_in_child=_changed.release)

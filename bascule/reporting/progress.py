@@ -50,17 +50,20 @@ def _drawn(compiles: list[Record], stream: TextIO) -> Iterator[None]:
     ended, token = Event(), _compiles.set(compiles)
     thread = Thread(target=_draw, args=(compiles, ended, stream), name="bascule-progress", daemon=True)
     try:
+        _begin(thread)
+        yield
+    finally:
+        ended.set()
+        _compiles.reset(token)
+        if thread.ident is not None:
+            thread.join()
+
+
+def _begin(thread: Thread) -> None:
+    try:
         thread.start()
     except RuntimeError as error:  # there are as many threads as there may be: who compiles goes without the line
         pass_on(error)
-        ended.set()
-    try:
-        yield
-    finally:
-        _compiles.reset(token)
-        if not ended.is_set():
-            ended.set()
-            thread.join()
 
 
 def _draw(compiles: list[Record], ended: Event, stream: TextIO) -> None:

@@ -61,9 +61,12 @@ def _started() -> bool:
         _thread = Thread(target=_run, name="bascule-tiers", daemon=True)
         try:
             begin_thread(_thread)
-        except RuntimeError as error:  # the process ends, or has as many threads as it may
-            pass_on(error)
-            _thread = None
+        except BaseException as error:
+            if _thread.ident is None:
+                _thread = None
+            if not isinstance(error, RuntimeError):  # of a signal's handler
+                raise
+            pass_on(error)  # else the process ends, or has as many threads as it may
     return _thread is not None
 
 
@@ -110,7 +113,9 @@ def _next() -> Work | None:
     """The next work, once it is wanted; None at the end of the process."""
     global _working, _wanted
     with _changed:
-        while not _ending:
+        while (
+            not _ending and current_thread() is _thread
+        ):  # else a signal ended the wait for this one, and there is another
             left = _since + IDLE - monotonic()
             if _queue and (_wanted or left <= 0):
                 _working = True

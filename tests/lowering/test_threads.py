@@ -1,6 +1,7 @@
 """Work on other threads, and where there can be none: a container allows so many, and the end of a process allows none."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -40,7 +41,7 @@ def test_graphs_are_compiled_by_the_thread_that_asks(no_threads, tmp_path, monke
         torch.testing.assert_close(torch.autograd.grad(out.sum(), x), torch.autograd.grad(wanted.sum(), x))
     assert bascule.wait_for_kernels(1)
     assert bascule.counters()["graphs"]["compiled"] == 2 and not bascule.counters()["fallbacks"]
-    assert threads._running == 0, "a fork, and the end of the process, would wait for ever"
+    assert not threads._running, "a fork, and the end of the process, would wait for ever"
 
 
 def test_what_needs_another_thread_says_that_there_is_none(no_threads):
@@ -48,7 +49,31 @@ def test_what_needs_another_thread_says_that_there_is_none(no_threads):
         threads.start(int)
     assert threads.start_or_do(int).result() == 0
     assert isinstance(threads.start_or_do(lambda: 1 // 0).exception(), ZeroDivisionError)
-    assert threads._running == 0
+    assert not threads._running
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, TimeoutError, RuntimeError])
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_signal_while_a_thread_is_begun_leaves_nothing_to_wait_for(begun, kind, monkeypatch):
+    def handler(*_):
+        raise kind("told by a handler")
+
+    def start(self):
+        if begun:
+            real(self)
+        signal.raise_signal(signal.SIGUSR1)
+
+    real, done = threading.Thread.start, threading.Event()
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with monkeypatch.context() as patched, pytest.raises(kind, match="told by a handler"):
+            patched.setattr(threading.Thread, "start", start)
+            threads.start(done.set)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    with threads._changed:
+        assert threads._changed.wait_for(lambda: not threads._running, 60)
+    assert done.is_set() == begun
 
 
 @pytest.mark.parametrize("few", [0, 1, 2, 9])
@@ -90,8 +115,30 @@ def test_an_error_is_of_one_and_nothing_is_begun_that_nobody_asks_for():
     results.close()
     taken.set()
     with threads._changed:
-        assert threads._changed.wait_for(lambda: threads._running == 0, 60)
+        assert threads._changed.wait_for(lambda: not threads._running, 60)
     assert begun in ([0], [0, 1])
+
+
+def test_a_signal_while_threads_are_begun_leaves_what_they_did_not_begin(monkeypatch):
+    taken, begun, real = threading.Event(), [], threads.start
+
+    def interrupted(work):
+        if begun:
+            raise KeyboardInterrupt
+        begun.append(None)
+        return real(work)
+
+    def work(item):
+        begun.append(item)
+        taken.wait(60)
+
+    monkeypatch.setattr(threads, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(threads.as_done(work, range(9), 4))
+    taken.set()
+    with threads._changed:
+        assert threads._changed.wait_for(lambda: not threads._running, 60)
+    assert begun in ([None], [None, 0])
 
 
 STEP = """

@@ -116,3 +116,22 @@ def test_who_compiles_goes_without_it_where_no_thread_can_begin(terminal, monkey
         with progress.shown(record(name, "form-kernels")):
             time.sleep(0.03)
     assert terminal.getvalue() == ""
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_nothing_draws_on_after_a_signal_while_its_thread_is_begun(begun, terminal, monkeypatch):
+    def start(self):
+        threads.append(self)
+        if begun:
+            real(self)
+        raise KeyboardInterrupt
+
+    real, threads = threading.Thread.start, []
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(KeyboardInterrupt), progress.shown(record("graph0_forward", "form-kernels")):
+        pass
+    assert not threads[0].is_alive()
+    monkeypatch.setattr(threading.Thread, "start", real)
+    with progress.shown(record("graph1_forward", "form-kernels")):
+        until(terminal, "graph1_forward")
+    assert "graph0_forward" not in terminal.getvalue()

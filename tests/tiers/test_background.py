@@ -242,6 +242,23 @@ def test_a_fork_waits_for_one_checkpoint_and_not_for_all():
     assert background.wait_for_kernels(60) and spent < 1
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_work_is_done_after_a_signal_while_the_thread_is_begun(begun, monkeypatch):
+    def interrupted(thread):
+        if begun:
+            real(thread)
+        raise KeyboardInterrupt
+
+    real, done = background.begin_thread, []
+    monkeypatch.setattr(background, "_thread", None)  # another one ends
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(background, "begin_thread", interrupted)
+        background.enqueue(lambda: done.append(0))
+    background.enqueue(lambda: done.append(1))
+    assert background.wait_for_kernels(60)
+    assert done == [1]
+
+
 def test_the_thread_outlives_what_is_raised_in_it(beside, monkeypatch):
     def leave(*_, **__):
         raise SystemExit("leave")

@@ -9,10 +9,13 @@ import ctypes
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
+from io import FileIO
 
 from bascule.dialect.errors import CompilerError
+from bascule.dialect.interrupts import pass_on
 
 from ...threads import start
 from .c_api import Handle, mlir, text
@@ -31,15 +34,12 @@ def object_file(engine: Handle) -> bytes:
 def _through_pipe(engine: Handle) -> bytes:
     reading, writing = os.pipe()
     try:
-        content = start(partial(_read_all, reading))  # at the same time: a pipe holds 64 KiB
-        try:
-            with _signals_kept():
-                mlir().ExecutionEngineDumpToObjectFile(engine, text(f"/proc/self/fd/{writing}"))
-        finally:
-            os.close(writing)  # LLVM has opened, and closed, the pipe once more: now it ends
-        found = content.result()
+        content = _read_apart(reading)  # at the same time: a pipe holds 64 KiB
+        with _signals_kept():
+            mlir().ExecutionEngineDumpToObjectFile(engine, text(f"/proc/self/fd/{writing}"))
     finally:
-        os.close(reading)
+        os.close(writing)  # LLVM has opened, and closed, the pipe once more: now it ends
+    found = content.result()
     if not found:
         raise CompilerError("the JIT writes no object file")
     return found
@@ -60,11 +60,21 @@ def _beyond_standard() -> Iterator[None]:
             os.close(descriptor)
 
 
-def _read_all(descriptor: int) -> bytes:
-    pieces = []
-    while piece := os.read(descriptor, 1 << 20):
-        pieces.append(piece)
-    return b"".join(pieces)
+def _read_apart(descriptor: int) -> "Future[bytes]":
+    """All that is read of `descriptor`, by a thread, which closes it. Whoever began that may not: where a signal ends its wait, the thread would
+    read what has the same number next."""
+    file = FileIO(descriptor)
+    try:
+        return start(partial(_read_all, file))
+    except OSError as error:
+        pass_on(error)  # of a signal's handler: the thread may run
+        file.close()
+        raise
+
+
+def _read_all(file: FileIO) -> bytes:
+    with file:
+        return file.readall()
 
 
 @contextmanager

@@ -143,7 +143,7 @@ def refused_by_llvm(monkeypatch) -> None:
     compiled = compile_kernels(program(), refuse=refused.__setitem__)
     assert set(refused) == {"k3"} and set(compiled.addresses) == {"k0", "k1", "k2", "k4"}
     assert isinstance(refused["k3"], CompilerError) and "Cannot select" in str(refused["k3"])
-    assert threads._running == 0, "a fork, and the end of the process, would wait for ever"
+    assert not threads._running, "a fork, and the end of the process, would wait for ever"
 
 
 def test_what_llvm_would_end_the_process_for_refuses_one_kernel():

@@ -78,7 +78,7 @@ def test_kernels_are_compiled_beside_each_other(triton, monkeypatch):
     started = start_compiling([kernel(name) for name in "abcde"], 90)
     while len(triton.asked) < 3:
         assert triton.begun.wait(60)
-    assert started.done() == (0, 5) and threads._running == 3
+    assert started.done() == (0, 5) and len(threads._running) == 3
     triton.may_go.set()
     assert sorted(started.result()) == list("abcde") and len(triton.asked) == 5
 
@@ -91,7 +91,7 @@ def test_what_is_abandoned_is_not_begun(triton, monkeypatch):
     started.abandon()
     triton.may_go.set()
     with threads._changed:
-        assert threads._changed.wait_for(lambda: threads._running == 0, 60)
+        assert threads._changed.wait_for(lambda: not threads._running, 60)
     assert triton.asked == ["first"]
 
 
