@@ -11,7 +11,7 @@ from ..analysis.bodies.value_equality import equal
 from ..analysis.products.attention import is_zero, owner_of, scaled, yielded
 from ..analysis.products.contractions import NARROW, are_multiplied, factors_of
 from ..ir import builders
-from ..ir.attribute_names import TUNED_PRODUCT
+from ..ir.attribute_names import INPUT_PRECISION, TUNED_PRODUCT
 from ..ir.regions import clone
 from ..ir.shapes import constant, shape_of, tensor_type
 from ..ir.types import to_nearest_even
@@ -156,7 +156,8 @@ def build(compute: ir.Operation, found: Weighted) -> ir.Value:
 
 
 def build_product(compute: ir.Operation, weight: ir.Value, value: ir.Value) -> ir.Value:
-    """`compute`, which sums weight * value, with a row of weights, at the insertion point: of f32, and rounded to the type of `value`."""
+    """`compute`, which sums weight * value, with a row of weights, at the insertion point: of f32, and rounded to the type of `value` where that
+    has 16 bits."""
     reduce = sum_of(compute)
     assert reduce is not None
     sizes, f32 = list(reduce.attributes["ranges"].value.results), ir.F32Type.get()
@@ -172,13 +173,28 @@ def build_product(compute: ir.Operation, weight: ir.Value, value: ir.Value) -> i
         weights = builders.compute(row, sizes, wide)
 
         def term(at: builders.Indices) -> ir.Value:
-            rounded = arith.truncf(narrow, builders.read(weights, at), roundingmode=to_nearest_even())
-            return arith.mulf(arith.extf(f32, rounded), sliced(value, at))
+            return arith.mulf(_rounded(builders.read(weights, at), narrow), sliced(value, at))
 
-        (total,) = builders.reduce("sum", sizes, f32, term)
-        return total
+        return _sum_like(reduce, sizes, term)
 
     return _with_sum(compute, reduce, summed)
+
+
+def _rounded(value: ir.Value, narrow: ir.Type) -> ir.Value:
+    """`value`, of f32, as one of `narrow`; whatever is there removed, it stays so."""
+    if narrow == value.type:
+        return value
+    return arith.extf(value.type, arith.truncf(narrow, value, roundingmode=to_nearest_even()))
+
+
+def _sum_like(
+    reduce: ir.Operation, sizes: list[ir.AffineExpr], term: Callable[[builders.Indices], ir.Value]
+) -> ir.Value:
+    """A sum in f32 of products in the precision of those that `reduce` sums."""
+    (total,) = builders.reduce("sum", sizes, ir.F32Type.get(), term)
+    if INPUT_PRECISION in reduce.attributes:
+        total.owner.attributes[INPUT_PRECISION] = reduce.attributes[INPUT_PRECISION]
+    return total
 
 
 def _sliced(
@@ -228,14 +244,10 @@ def _attended(found: Weighted, mapping: dict[ir.Value, ir.Value]) -> ir.Value:
         given = {**mapping, _block(found.reduce).arguments[0]: at[0], found.quotient: power(at)}
         for op in needed([found.weight], _block(found.reduce), [found.quotient]).ops:
             clone(op, given)
-        weight = given[found.weight]
-        if narrow.type != f32:
-            weight = arith.extf(f32, arith.truncf(narrow.type, weight, roundingmode=to_nearest_even()))
-        return arith.mulf(weight, sliced(found.value, at))
+        return arith.mulf(_rounded(given[found.weight], narrow.type), sliced(found.value, at))
 
     (total,) = builders.reduce("sum", sizes, f32, power)
-    (sums,) = builders.reduce("sum", sizes, f32, weighed)
-    result = arith.divf(sums, total)
+    result = arith.divf(_sum_like(found.reduce, sizes, weighed), total)
     if found.empty is None:
         return result
     given = {**mapping, found.largest.results[0]: largest}
@@ -282,9 +294,12 @@ def weighings(reduce: ir.Operation) -> list[tuple[ir.Value, ir.Value]]:
     return [(x, y), (y, x)]
 
 
-def is_narrow(value: ir.Value) -> bool:
-    """Whether a number of 16 bits is widened to `value`."""
-    return isinstance(_unwidened(value).type, NARROW)
+def is_multiplied(value: ir.Value, product: ir.Operation) -> bool:
+    """Whether `value` is a factor, or widened to one, of numbers as the sum of `product` multiplies: of 16 bits, or f32."""
+    reduce = sum_of(product)
+    factors = None if reduce is None else factors_of(reduce)
+    type_ = _unwidened(value).type
+    return factors is not None and isinstance(type_, (*NARROW, ir.F32Type)) and factors[0].type == type_
 
 
 def unrounded(value: ir.Value) -> ir.Value:

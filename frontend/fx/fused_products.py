@@ -8,7 +8,7 @@ from torch.fx import Graph, Node
 from .trace_context import known
 
 FUSED_PRODUCT = "fused_product"  # in the metadata of such a product
-LEAST, DEEPEST = 16, 256  # elements of a head: what the kernels take
+LEAST, DEEPEST = 16, 512  # elements of a head: what the kernels take
 
 aten = torch.ops.aten
 

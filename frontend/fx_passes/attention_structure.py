@@ -77,20 +77,36 @@ def _after(node: Node) -> Iterator[Node]:
 
 
 def made_of_product(scores: Node) -> list[Node] | None:
-    """The nodes by which `scores` are computed, element by element, from a product of 16-bit numbers, that included; None where there is
-    anything else in between."""
+    """The nodes by which `scores` are computed, element by element, from a product of numbers of 16 bits or f32, that included; None where
+    there is anything else in between."""
     found = dict[Node, bool]()  # whether it depends on a product
 
     def depends(node: Node) -> bool:
         if node not in found:
             found[node] = False
             if node.target is aten.bmm.default:
-                found[node] = node.meta["val"].dtype in NARROW
+                found[node] = _multiplied(node) is not None
             elif is_pointwise(node):
                 found[node] = any([depends(operand) for operand in node.all_input_nodes])
         return found[node]
 
     return [node for node in found if found[node]] if depends(scores) else None
+
+
+def _multiplied(product: Node) -> torch.dtype | None:
+    """The dtype that a kernel multiplies the factors of `product` in; None for others, and for numbers of 16 bits that are widened before."""
+    dtype = product.meta["val"].dtype
+    taken = dtype in NARROW or (dtype == torch.float32 and not any(map(_is_widened, product.args)))
+    return dtype if taken else None
+
+
+def _is_widened(factor: Node) -> bool:
+    """Whether `factor` is what fewer bits are widened to, laid out anew or not."""
+    while factor.target in (*COPIES, aten.permute.default, aten.transpose.int) or is_view(factor):
+        if factor.args[0].meta["val"].dtype in NARROW:
+            return True
+        factor = factor.args[0]
+    return False
 
 
 def reads_of(scores: Node) -> list[Node]:
@@ -167,13 +183,17 @@ def is_pointwise(node: Node) -> bool:
 
 
 def fits(result: Node, scored: Sequence[Node], sizes: Sequence[int | torch.SymInt]) -> bool:
-    """Whether the kernels take what is summed and so many rows, and rows and columns are those of the products. Heads are static, other sizes
-    may change from call to call."""
-    deep = [sizes_of(node.args[0])[-1] for node in scored if node.target is aten.bmm.default] + [sizes_of(result)[-1]]
+    """Whether the kernels take what is summed, all of one dtype, and so many rows, and rows and columns are those of the products. Heads are
+    static, other sizes may change from call to call."""
     batch, rows, _ = sizes_of(result)
     alike = known(rows == sizes[-2]) and known(batch == prod(sizes[:-2]))
+    products = [*(node for node in scored if node.target is aten.bmm.default), result]
+    deep = [*(sizes_of(node.args[0])[-1] for node in products[:-1]), sizes_of(result)[-1]]
+    dtypes = {_multiplied(node) for node in products}
     return (
         alike
+        and len(dtypes) == 1
+        and None not in dtypes
         and _are_enough(rows, sizes[-1], result.args[1])
         and all(isinstance(n, int) and LEAST <= n <= DEEPEST for n in deep)
     )

@@ -103,7 +103,7 @@ def gradients(
     scores = _scores(query, keys, scale)
     # Of an empty row all powers are 0. What the mask hides is chosen away at last, whatever it is.
     powers = torch.exp2(
-        score(scores, *indices) * LOG2_E - logarithm.masked_fill(logarithm == -math.inf, math.inf)[..., None]
+        score(scores, *indices) * LOG2_E - logarithm.masked_fill(logarithm == -math.inf, math.inf).unsqueeze(-1)
     )
     shown = mask(*indices)
     seed = torch.zeros_like(out) if seeds[0] is None else seeds[0]

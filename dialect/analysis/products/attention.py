@@ -9,7 +9,7 @@ from ...mlir import ir
 from ..bodies.backward_slice import needed
 from ..bodies.body_summary import Access
 from ..bodies.body_tree import Node
-from .contractions import Contraction, Operand, before_widening, contraction_of, operand_of
+from .contractions import Contraction, Operand, before_widening, contraction_of, is_tf32, operand_of
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,14 @@ class Attention:
     def loops(self) -> tuple[Node, ...]:
         return self.scores, *self.normalizers, self.weighted
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether factors of f32 are multiplied as they are, which no tensor core does."""
+        return self.products[0].is_exact
+
     def walks_with(self, other: "Attention") -> bool:
         """Whether both take the same steps for the same points."""
-        places = [(each.batch, each.rows, each.columns, each.values.element) for each in (self, other)]
+        places = [(each.batch, each.rows, each.columns, each.values.element, each.is_exact) for each in (self, other)]
         ranges = [tuple(each.scores.sizes) for each in (self, other)]
         return not self.normalizers and not other.normalizers and places[0] == places[1] and ranges[0] == ranges[1]
 
@@ -70,6 +75,8 @@ def attention_of(
     if any(other.rows != product.rows for other in others):
         return None
     if any(row not in each.columns or each.x.element != values.element for each in products):
+        return None
+    if len({is_tf32(loop.op) for loop in (weighted, *(each.loop for each in products))}) > 1:
         return None
     weighed = [place for place, index in enumerate(indices) if constant(sizes[place]) != 1 and values.varies(index)]
     if not {*weighed}.isdisjoint(product.rows):
@@ -117,7 +124,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class RowWeights:
-    """A sum of `score`, an element of a row, rounded to the values' type, * `values`."""
+    """A sum of `score`, an element of a row, rounded to the type of `values` where that has 16 bits, * `values`."""
 
     score: ir.Value
     values: ir.Value
@@ -126,21 +133,27 @@ class RowWeights:
 def row_weights_of(reduce: ir.Operation) -> RowWeights | None:
     """The element of a row and the values that `reduce` sums the products of; None where it sums something else."""
     for weight, values in _factors(reduce):
-        narrow, rounding = before_widening(values), owner_of(before_widening(weight))
+        multiplied, rounding = _multiplied(values), owner_of(before_widening(weight))
         rounded = rounding is not None and rounding.name == "arith.truncf"
         score = rounding.operands[0] if rounding is not None and rounded else weight
         read = owner_of(score)
-        if narrow != values and read is not None and read.name == "tensor.extract":
+        if multiplied is not None and read is not None and read.name == "tensor.extract":
             made = owner_of(read.operands[0])
             if made is not None and made.name == "bascule.compute":
-                return RowWeights(score, narrow)
+                return RowWeights(score, multiplied)
     return None
+
+
+def _multiplied(values: ir.Value) -> ir.Value | None:
+    """The numbers of 16 bits that `values` are widened from, or `values` of f32; None for others."""
+    narrow = before_widening(values)
+    return narrow if narrow != values or isinstance(values.type, ir.F32Type) else None
 
 
 def weights_of(reduce: ir.Operation) -> Weights | None:
     """The weights and the values that `reduce` sums; None where it sums something else. Weights in f32 count as rounded."""
     for weight, values in _factors(reduce):
-        narrow = before_widening(values)
+        multiplied = _multiplied(values)
         rounding = owner_of(before_widening(weight))
         wide = (
             rounding.operands[0]
@@ -149,8 +162,8 @@ def weights_of(reduce: ir.Operation) -> Weights | None:
         )
         power = scaled(wide, lambda op: _centred(op) is not None)
         score = _centred(power)
-        if score is not None and power is not None and narrow != values:
-            return Weights(score, power, wide, narrow)
+        if score is not None and power is not None and multiplied is not None:
+            return Weights(score, power, wide, multiplied)
     return None
 
 

@@ -25,6 +25,7 @@ FEW = 8  # rows of a product up to which it is told why it is not expanded
 # The compute capability from which on two products that are joined are one kernel: 0.83 to 0.96 of the time of two calls and a kernel (H200,
 # 2026-11-26, `python -m benchmarks.products --only joined`), by pointers 1.1.
 JOINED = 90
+FUSED_SINCE = 80  # the compute capability from which on there are kernels of attention
 LONG = 1 << 13  # elements that are summed, up to which registers hold a row of the matrix for several rows
 
 
@@ -40,8 +41,8 @@ class ExpandProducts(Pass):
     - an outer product, whose inner size is 1: pointwise;
     - with `contractions`, any other product of f16 or bf16, and with `tf32` (PyTorch allows that) of f32, for tensor cores: what
       is computed from its elements can go along.
-      Without it those that are marked `bascule.fused`, the products of an attention, for `fuse-attention` and `fuse-products`; and, from
-      `capability` 90 on, with enough tiles for `sm-count` multiprocessors, two of one matrix that a pointwise op joins, as
+      Without it those that are marked `bascule.fused`, of f32 too: the products of an attention, for `fuse-attention` and `fuse-products`; and,
+      from `capability` 90 on, with enough tiles for `sm-count` multiprocessors, two of one matrix that a pointwise op joins, as
       `silu(x @ w) * (x @ v)`, and what pointwise computes alone read, as `gelu(x @ w)`, where a model of the kernel and of the call takes less
       time so (remarks have both), but in the graphs of a training step (`trained`): which products are saved there depends on the memory budget,
       and all budgets give the same numbers; and those that are marked `bascule.tuned_product`, which `max_autotune` has measured as kernels.
@@ -97,7 +98,8 @@ class ExpandProducts(Pass):
         product = Product.of(op, function)
         product = None if product is None else unwidened(product)
         tuned = is_kernel(op)
-        whole = product is not None and (tuned or self._is_contraction(product, FUSED in op.attributes))
+        fused = FUSED in op.attributes and self.capability >= FUSED_SINCE
+        whole = product is not None and (tuned or self._is_contraction(product, fused))
         refusal = "" if product is None or whole else self._refusal(product)
         if product is None or refusal is None:
             return False
@@ -146,9 +148,8 @@ class ExpandProducts(Pass):
     def _is_contraction(self, product: Product, fused: bool) -> bool:
         sizes = list(map(constant, product.sizes))
         element = product.x.type.element_type
-        multiplied = (isinstance(element, ir.FloatType) and element.width == 16) or (
-            self._rounds(product) and not fused
-        )
+        wide = isinstance(element, ir.F32Type) and (fused or self.tf32)
+        multiplied = wide or (isinstance(element, ir.FloatType) and element.width == 16)
         fewest = (1 if fused else FEW, FEW, FEW)  # an attention takes few rows of a query over a long cache
         enough = all(size is None or size > few for size, few in zip(sizes, fewest))
         return (self.contractions or fused) and multiplied and enough and product.has_sides

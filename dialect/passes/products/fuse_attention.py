@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...analysis.affine.indexing import Indexing
-from ...fusion.attention_parts import Weighted, build, is_contraction, weights_read
+from ...fusion.attention_parts import Weighted, build, is_contraction, is_multiplied, weights_read
 from ...fusion.row_statistics import Statistic, build_statistic, put_together
 from ...ir.regions import clone, ops_in
 from ...mlir import ir
@@ -38,6 +38,9 @@ class _Graph(ProductChains):
             self.inline(copy, [other for other in chain if not is_contraction(other)])
             found = Weighted.of(copy)
             if found is None:
+                return
+            if not is_multiplied(found.value, op):
+                self.told(op, MISSED, "no attention", "its values have fewer bits than the weights")
                 return
             inside = {op, copy, *chain}
             needed = [other for other in chain if self.used_outside([other], inside)]
@@ -117,12 +120,13 @@ class _Graph(ProductChains):
 
 @dataclass(frozen=True)
 class FuseAttention(ChainsPass):
-    """Takes the tensor stage after `inline-producers`. On `target` cuda attention becomes one compute, that of a sum of 16-bit values over keys
-    which exp(s - max s) / sum exp(s - max s) weighs, where the scores s are computed pointwise from a contraction of queries and keys: a row of
-    scores, its two reductions and the weighted sum, divided at last. `schedule-kernels` walks the keys once, and no score is in memory.
+    """Takes the tensor stage after `inline-producers`. On `target` cuda attention becomes one compute, that of a sum over keys of values of
+    16 bits or f32 which exp(s - max s) / sum exp(s - max s) weighs, where the scores s are computed pointwise from a contraction of queries and
+    keys: a row of scores, its two reductions and the weighted sum, divided at last. `schedule-kernels` walks the keys once, and no score is in
+    memory.
 
-    Only where nothing else reads the scores or the weights, and there is a schedule for the sizes: heads are static. Weights are rounded to 16
-    bits before they are divided, not after.
+    Only where nothing else reads the scores or the weights, and there is a schedule for the sizes: heads are static, of 512 elements at most.
+    Weights of 16-bit values are rounded before they are divided, not after.
 
     Where that has few programs for many keys, or the number of rows is known and that of keys is not, the keys go into parts: computes of the
     result, the maximum and the sum of exponentials of each part, which share a kernel, and one that puts them together. The remark has the time

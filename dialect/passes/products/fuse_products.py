@@ -8,7 +8,7 @@ from ...fusion.attention_parts import (
     addends_read,
     build_product,
     is_contraction,
-    is_narrow,
+    is_multiplied,
     sum_of,
     unrounded,
     weighings,
@@ -179,7 +179,7 @@ class _Graph(ProductChains):
         results = {other.results[0] for other in chain}
         location = ir.Location.fused([op.location, *(other.location for other in chain)])
         for weight, value in weighings(reduce):
-            if not _reads(unrounded(weight), results) or _reads(value, results) or not is_narrow(value):
+            if not _reads(unrounded(weight), results) or _reads(value, results) or not is_multiplied(value, op):
                 continue
             with ir.InsertionPoint(op), location:
                 made = build_product(copy, weight, value).owner.operation
@@ -197,12 +197,12 @@ PURE = ("bascule.view", "bascule.compute")
 
 @dataclass(frozen=True)
 class FuseProducts(ChainsPass):
-    """Takes the tensor stage after `fuse-attention`. On `target` cuda a product of 16-bit values by a matrix that is computed pointwise from
-    other products becomes one compute: a row of that matrix, and the sum of values that it weighs. The gradients of an attention by hand are
-    such products, of weights and of scores' gradients, which are in no memory then; each product computes those that it needs again. Two that
-    walk alike, the gradients of keys and of values, share a kernel, which computes the scores once for both. So does a
-    sum of such a matrix over its batch, the gradient of a bias that is added to all scores. Where all that reads a product is a copy with its
-    dims in another order, that is what is computed.
+    """Takes the tensor stage after `fuse-attention`. On `target` cuda a product of values of 16 bits or f32 by a
+    matrix that is computed pointwise from other products becomes one compute: a row of that matrix, and the sum of values that it weighs. The
+    gradients of an attention by hand are such products, of weights and of scores' gradients, which are in no memory then; each product
+    computes those that it needs again. Two that walk alike, the gradients of keys and of values, share a kernel, which computes the scores once
+    for both. So does a sum of such a matrix over its batch, the gradient of a bias that is added to all scores. Where all
+    that reads a product is a copy with its dims in another order, that is what is computed.
 
     Only where nothing else reads what is between, and there is a schedule for the sizes: heads are static.
     """

@@ -8,7 +8,7 @@ from ...analysis.bodies.backward_slice import needed
 from ...analysis.products.attention import Attention, yielded
 from ...fusion.row_statistics import put_together
 from ...ir import builders
-from ...ir.attribute_names import TAIL
+from ...ir.attribute_names import INPUT_PRECISION, TAIL
 from ...ir.regions import clone, end_of
 from ...ir.shapes import Size, constant, expr, index_map, tensor_type
 from ...mlir import arith, ir, math
@@ -90,7 +90,10 @@ class _Parts:
             if loop == scores:
                 mapping[loop.results[0]] = builders.compute(tensor_type(size, self.f32), size, body)
             else:
-                (mapping[loop.results[0]],) = builders.reduce(loop.attributes["kind"].value, size, self.f32, body)
+                (made,) = builders.reduce(loop.attributes["kind"].value, size, self.f32, body)
+                if INPUT_PRECISION in loop.attributes:
+                    made.owner.attributes[INPUT_PRECISION] = loop.attributes[INPUT_PRECISION]
+                mapping[loop.results[0]] = made
 
     def _key(self, part: ir.Value, place: ir.Value) -> tuple[ir.Value, ir.Value | None]:
         """The key at a `place` of a part, and whether there is one, if not at all: else the last one stands for it."""

@@ -58,6 +58,7 @@ class InlineProducers(Pass):
     compute with a reduction is left to `form-kernels`, unless it is a window of up to `max-window` elements that is read once, or a product
     that was measured as a kernel (`bascule.tuned_product`), which goes along with the one pointwise compute that reads it, or part of it.
     A scan on a GPU takes no such window: its steps hold no loops. On `target` cpu a gather is not repeated: vectors gather element by element.
+    On `target` cuda a factor of a product stays that is computed from another: `fuse-attention` and `fuse-products` have both in one kernel.
     On `target` cuda none of floats is by scores of several of a batch: they are computed from products, whose tiles would wait for an index and
     then for what it names. Nor is a sum of what is computed from products a window: `fuse-products` has both in one kernel.
     No body grows beyond `max-ops` ops or reads more than `max-reads` tensors.
@@ -106,7 +107,8 @@ class _Graph(GraphWalk):
         # Result that holds a measured product -> its dims that go through the rows of that, and through the columns.
         self.sides: dict[ir.Value, tuple[Set[int], Set[int]]] = {}
         self.gathering: set[ir.Value] = set()  # results that data's indices gather, by inlined ones included
-        self.products = self._of_products() if options.target != "cpu" else set[ir.Value]()
+        self.contractions = self._contractions() if options.target != "cpu" else set[ir.Value]()
+        self.products = self._of_products()
         self.scores = self._beside_products()
         self.kept: set[ir.Value] = set()  # results needed in memory: not every use reads elements in a body
         # Result -> its body as a whole, and the window that it sums over; of those asked for.
@@ -213,12 +215,16 @@ class _Graph(GraphWalk):
             asked[(consumer.result, *list(read.op.operands)[1:])] = points
         return asked
 
+    def _contractions(self) -> set[ir.Value]:
+        bodies = [body for body in self.bodies.values() if body.op.name == "bascule.compute" and body.loops]
+        return {body.result for body in bodies if is_contraction(body.op)}
+
     def _of_products(self) -> set[ir.Value]:
         """Contractions, and what is computed pointwise from them."""
-        found = set[ir.Value]()
-        for body in self.bodies.values():
+        found = set(self.contractions)
+        for body in self.bodies.values() if found else ():
             pointwise = not body.loops and any(read.buffer in found for read in body.reads)
-            if body.op.name == "bascule.compute" and (pointwise or (body.loops and is_contraction(body.op))):
+            if body.op.name == "bascule.compute" and pointwise:
                 found.add(body.result)
         return found
 
@@ -283,6 +289,8 @@ class _Graph(GraphWalk):
         uses, reads = self.uses[body.result], self.reads[body.result]
         times = sum(asked.values()) / max(1, body.points)  # how often an element is computed, on average
         consumers = {consumer.result for consumer, _ in uses}
+        if not body.loops and body.result in self.products and not consumers.isdisjoint(self.contractions):
+            return False  # for `fuse-attention` and `fuse-products`, or with the product that it is computed from
         gathered = body.result in self.gathering and isinstance(body.result.type.element_type, ir.FloatType)
         if times > 1 + BESIDE and gathered and not consumers.isdisjoint(self.scores):
             return False  # a tile of scores would wait for an index, and then for what it names; masks by places and pages bound the walk

@@ -26,7 +26,18 @@ ROWS = 64
 KEYS = 64  # of a step, at most: scores and values' sums share a thread's registers
 # Columns of a tile, at least: with 16 or 32 and 64 keys a step Triton 3.6 gave wrong sums (H200, 2026-11-24, tests/gpu/test_attention.py).
 NARROWEST = 64
-DEEPEST = 256  # elements of a query, or columns of values, at most: they are there at once
+NARROW, WIDE = WIDTHS = 2, 4  # bytes of a value
+TF32_RATE = "product_rate_tf32"  # of the machine
+DEEPEST = 512  # elements of a query, or columns of values, at most
+TOGETHER = 256  # columns of two sums that walk together, at most: a thread's registers hold them
+# Elements of a head, by the bytes of each, up to which a step has all keys and four warps do it: of more, half of the keys and twice the warps.
+# Without tensor cores threads hold factors too: half of the rows from `LARGEST` elements on. So hardly anything spills (`--emit=sass-report`,
+# sm_90, Triton 3.6).
+COMMON = {NARROW: 256, WIDE: 64}
+LARGEST = 256
+# Bytes of a head's elements that are multiplied at once, at most: of more, or where shared memory has no room for a step of them, a piece after
+# the other.
+AT_ONCE, PIECE = 1024, 256
 # Whether keys and values are loaded by tensor descriptors where they can be: 0.92 to 1.0 of the time with pointers (H200, 2026-11-26,
 # `python -m benchmarks.attention`).
 DESCRIPTORS = True
@@ -55,15 +66,16 @@ def attention(domain: Domain) -> DomainPlan | None:
     summed = [iterations(product.loop.sizes) or 0 for product in products]
     if columns is None or min(columns, keys - 1, *summed) < LEAST:
         return None
-    wide = power_of_two(max(columns, NARROWEST))
-    high = power_of_two(max(LEAST, min(rows, ROWS)))
-    deep = max(map(power_of_two, summed))
-    if max(len(every) * wide, deep) > DEEPEST:
+    wide, deep = power_of_two(max(columns, NARROWEST)), max(map(power_of_two, summed))
+    if max(wide, deep) > DEEPEST or (len(every) > 1 and len(every) * wide > TOGETHER):
         return None
-    step = min(KEYS, power_of_two(keys) // 2)  # fewer than there are: they are walked
+    most, keys_of_step, warps = _tile(found, max(wide, deep))
+    high = power_of_two(max(LEAST, min(rows, most)))
+    step = min(keys_of_step, power_of_two(keys) // 2)  # fewer than there are: they are walked
+    piece = _piece(domain, every, high, step)
     order = [*found.batch, *found.rows, *found.columns]
     batch = [1] * len(found.batch)
-    inner = {product.loop: power_of_two(n) for product, n in zip(products, summed)}
+    inner = {product.loop: min(piece, power_of_two(n)) for product, n in zip(products, summed)}
     loops = domain.plan({**dict.fromkeys((loop for each in every for loop in each.loops), step), **inner})
     skips = all(_hides_keys(domain, each) for each in every)
     for loop in loops:
@@ -71,12 +83,29 @@ def attention(domain: Domain) -> DomainPlan | None:
     for number, product in enumerate((inner for loop in loops for inner in loop.loops), len(domain.plans)):
         product.walk, product.dot = number, True  # each alone
     tile = [*batch, high, wide]
-    plan = DomainPlan("attention", order, [*batch, len(found.rows), len(found.columns)], tile, WARPS, loops=loops)
-    plan.stages = max(1, min(_stages(domain, every, high, step), -(-keys // step)))
+    plan = DomainPlan("attention", order, [*batch, len(found.rows), len(found.columns)], tile, warps, loops=loops)
+    plan.stages = max(1, min(_stages(domain, every, high, step, piece), -(-keys // step)))
     crashes = plan.stages == CRASHING and skips and keys % step > 0
-    for each in every if DESCRIPTORS and not crashes else ():
+    # Of f32 values of TF32 would be in shared memory twice, as they are loaded and turned; exact factors have none.
+    for each in every if DESCRIPTORS and not crashes and byte_width(found.values.element) == NARROW else ():
         _describe(domain, each)
     return plan
+
+
+def _tile(found: Attention, side: int) -> tuple[int, int, int]:
+    """Rows of a tile and keys of a step, at most, and the warps of a program, of heads of `side` elements."""
+    if side <= COMMON[byte_width(found.values.element)]:
+        return ROWS, KEYS, WARPS
+    return ROWS // 2 if found.is_exact and side >= LARGEST else ROWS, KEYS // 2, 2 * WARPS
+
+
+def _piece(domain: Domain, every: list[Attention], rows: int, step: int) -> int:
+    """The elements of heads that a step multiplies at once."""
+    width = byte_width(every[0].values.element)
+    deep = max(iterations(product.loop.sizes) or 1 for each in every for product in each.products)
+    walked, held = (sum(each.values()) for each in _bytes(domain, every))
+    fits = power_of_two(deep) * width <= AT_ONCE and held * rows + walked * step <= domain.machine.shared
+    return (AT_ONCE if fits else PIECE) // width
 
 
 @dataclass(frozen=True)
@@ -163,7 +192,8 @@ class _KeyCosts:
         if plan is None or batch is None or rows is None or keys is None:
             return None
         step, (high, wide), sm_count = plan.loops[0].step, plan.tile[-2:], domain.machine.sm_count
-        walked, held = (sum(each.values()) for each in _bytes(domain, [found]))
+        piece = _piece(domain, [found], high, step)
+        walked, held = (sum(each.values()) for each in _bytes(domain, [found], piece))
         # A table is read a step before what it leads to.
         ahead = max(1, plan.stages - (2 if is_looked_up(found) else 1))
         buffers = ahead if is_looked_up(found) else plan.stages
@@ -179,7 +209,7 @@ class _KeyCosts:
             reads=batch,
             slots=sm_count * max(1, resident),
             partial=SUM * batch * rows * wide,
-            multiplied=2 * high * step * (deep + wide) * sm_count / value(MACHINE, "product_rate"),
+            multiplied=2 * high * step * (deep + wide) * sm_count / value(MACHINE, _rate(found)),
             sm_count=sm_count,
         )
 
@@ -194,6 +224,13 @@ class _KeyCosts:
         )
         together = 2 * parts * self.partial / value(MACHINE, "memory_rate") + value(MACHINE, "launch")
         return walked + (together if parts > 1 else 0)
+
+
+def _rate(found: Attention) -> str:
+    """The measure of how fast products of such values are."""
+    if byte_width(found.values.element) == NARROW:
+        return "product_rate"
+    return "product_rate_f32" if found.is_exact else TF32_RATE
 
 
 def _describe(domain: Domain, found: Attention) -> None:
@@ -219,17 +256,22 @@ def _sides(domain: Domain, found: Attention) -> list[list[ir.AffineExpr]]:
     return [*([domain.sizes[place] for place in places] for places in (found.batch, found.rows)), found.scores.sizes]
 
 
-def _stages(domain: Domain, every: list[Attention], rows: int, step: int) -> int:
+def _stages(domain: Domain, every: list[Attention], rows: int, step: int, piece: int) -> int:
     """Steps under way: what they read and the rows' own operands are in shared memory, once for all that read it, and so in that of `RESIDENT`
-    programs of a multiprocessor if it has room for two steps of each."""
-    walked, held = (sum(each.values()) for each in _bytes(domain, every))
-    piece, shared = walked * step, domain.machine.shared
-    free = [shared // programs - held * rows for programs in (RESIDENT, 1)]
-    return min(STAGES, next((room // piece for room in free if room // piece > 1), 1))
+    programs of a multiprocessor if it has room for two steps of each. Values of TF32 are there once more, turned."""
+    walked, held = (sum(each.values()) for each in _bytes(domain, every, piece))
+    read, shared = walked * step, domain.machine.shared
+    wide = sum(power_of_two(iterations([domain.sizes[place] for place in each.columns]) or 1) for each in every)
+    turned = wide * step * WIDE if _rate(every[0]) == TF32_RATE else 0
+    free = [shared // programs - held * rows - turned for programs in (RESIDENT, 1)]
+    return min(STAGES, next((room // read for room in free if room // read > 1), 1))
 
 
-def _bytes(domain: Domain, every: list[Attention]) -> tuple[dict[ir.Value, int], dict[ir.Value, int]]:
-    """The bytes in shared memory for each key of a step, and for each row, by the buffers that they are read from."""
+def _bytes(
+    domain: Domain, every: list[Attention], piece: int = DEEPEST
+) -> tuple[dict[ir.Value, int], dict[ir.Value, int]]:
+    """The bytes in shared memory for each key of a step, and for each row, by the buffers that they are read from. Products have `piece`
+    elements of them at once."""
     held, walked = dict[ir.Value, int](), dict[ir.Value, int]()
     for each in every:
         (key,) = each.scores.indices
@@ -237,7 +279,8 @@ def _bytes(domain: Domain, every: list[Attention]) -> tuple[dict[ir.Value, int],
         deep = [product.loop.sizes for product in each.products for _ in range(2)]
         columns = [domain.sizes[place] for place in each.columns]
         for operand, sizes in zip([*operands, each.values], [*deep, columns]):
-            wide = power_of_two(iterations(sizes) or 1) * byte_width(operand.element)
+            wide = power_of_two(iterations(sizes) or 1)
+            wide = (wide if operand is each.values else min(piece, wide)) * byte_width(operand.element)
             for access in operand.accesses:
                 if access.width <= byte_width(operand.element):  # no index that a table has
                     (walked if operand.varies(key) or operand is each.values else held)[access.buffer] = wide
@@ -245,12 +288,12 @@ def _bytes(domain: Domain, every: list[Attention]) -> tuple[dict[ir.Value, int],
 
 
 def found_in(domain: Domain) -> list[Attention]:
-    """The attentions of 16-bit values that a domain is, one or two; nothing if it is something else."""
+    """The attentions of values of 16 bits or f32 that a domain is, one or two; nothing if it is something else."""
     if domain.machine.capability < 80:
         return []
     found = attentions_of(domain.inner, domain.indices, domain.sizes, with_data(domain.body, domain.accesses))
-    narrow = all(byte_width(each.values.element) == 2 and each.rows and each.columns for each in found)
-    return found if narrow else []
+    taken = all(byte_width(each.values.element) in WIDTHS and each.rows and each.columns for each in found)
+    return found if taken else []
 
 
 def walk_together(one: Domain, other: Domain) -> tuple[int, ...] | None:
@@ -272,7 +315,7 @@ def walk_together(one: Domain, other: Domain) -> tuple[int, ...] | None:
     if not any(product.reads_as(wanted, indices) for product in first.products for wanted in second.products):
         return None
     columns = iterations([one.sizes[place] for place in first.columns])
-    if columns is None or 2 * power_of_two(max(columns, NARROWEST)) > DEEPEST:
+    if columns is None or 2 * power_of_two(max(columns, NARROWEST)) > TOGETHER:
         return None
     return tuple(dims[dim] for dim in range(len(one.sizes)))
 

@@ -13,6 +13,7 @@ from .machine import LARGE, power_of_two
 
 ROWS, COLUMNS = 64, 64  # of a tile, at most: two contractions' sums and the total share a thread's registers
 DEEPEST = 256  # elements that a contraction sums, at most: they are there at once
+WIDTHS = (2, 4)  # bytes of a factor
 STAGES = 2  # points of the batch under way, at most
 
 
@@ -41,8 +42,8 @@ def summed_products(domain: Domain) -> DomainPlan | None:
 
 
 def found_in(domain: Domain) -> list[list[Contraction]]:
-    """Of each loop of the domain, a sum, the contractions of 16-bit numbers that what it adds is made of, all of the same rows and columns of
-    the domain; nothing if some loop is something else."""
+    """Of each loop of the domain, a sum, the contractions of numbers of 16 bits or f32 that what it adds is made of, all of the same rows and
+    columns of the domain; nothing if some loop is something else."""
     if not domain.inner or domain.machine.capability < 80:
         return []
     found = [_contractions(domain, loop) for loop in domain.inner]
@@ -57,7 +58,7 @@ def _contractions(domain: Domain, loop: Node) -> list[Contraction]:
     found = list[Contraction]()
     for inner in loop.inner_loops():
         product = contraction_of(inner, indices, sizes, domain.accesses)
-        if product is None or byte_width(product.x.element) != 2:
+        if product is None or byte_width(product.x.element) not in WIDTHS:
             return []
         found.append(product.swapped() if product.rows > product.columns else product)
     last = len(indices) - 1

@@ -237,10 +237,8 @@ class Body:
         b, condition = self.b, self.tile(op.operands[0])
         filling = _filling(op)
         if filling is not None:
-            self.memory.filling = filling
-            with self.under(condition, True):
+            with self.memory.filled(filling), self.under(condition, True):
                 (self.env[op.results[0]],) = self.block(op.regions[0].blocks[0])
-            self.memory.filling = None
             return
         opposite = elementwise(b, lambda c: b.same("arith.xori", c, b.constant(c.type, -1)), [condition])
         branches = []

@@ -52,6 +52,15 @@ class Memory:
         finally:
             self.conditions = every
 
+    @contextmanager
+    def filled(self, number: int | float | None) -> Iterator[None]:
+        """Reads in its body give `number` where a condition in force does not hold; None: anything."""
+        before, self.filling = self.filling, number
+        try:
+            yield
+        finally:
+            self.filling = before
+
     def reach(self, axes: Axes) -> Axes:
         """`axes`, and those of the guards."""
         return union(axes, *(c.tile.axes for c in self.conditions if c.guard))

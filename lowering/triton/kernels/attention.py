@@ -18,7 +18,7 @@ from ..values.builder import element
 from ..values.reduction_kinds import REDUCTIONS, Values, power_about, reduce_along
 from ..values.scalars import extreme
 from ..values.tiles import Axes, Axis, Tile, shaped, spread, union
-from .contractions import dot, transposed
+from .contractions import dot, precision_of, rounded, transposed
 from .descriptors import load_of
 from .loop_body import LoopBody
 from .loop_kinds import Walker
@@ -98,7 +98,7 @@ class SumsWalker(Walker):
     def __init__(self, emitter: LoopBody, op: ir.Operation, loop: Loop):
         super().__init__(emitter, op, loop)
         self.sides = self.outside[-2:]
-        self.weights = self._found()
+        self.weights, self.precision = self._found(), precision_of(op)
         self.scale: float | None = None  # of the sum, where the weights are not scaled
         self.state: Values = []
 
@@ -112,8 +112,13 @@ class SumsWalker(Walker):
         b, (total,) = self.e.b, values or self.start()
         value = self._values(position, bound)
         total = self._before(total)
-        weights = b.convert("arith.truncf", self._weights(bound), element(value.type))
-        return [dot(b, weights, value, total)]
+        weights = self._narrow(self._weights(bound), element(value.type))
+        return [dot(b, weights, value, total, precision=self.precision)]
+
+    def _narrow(self, weights: ir.Value, to: ir.Type) -> ir.Value:
+        if element(weights.type) == to:
+            return rounded(self.e.b, weights, self.precision)
+        return self.e.b.convert("arith.truncf", weights, to)
 
     def _values(self, position: Tile, bound: Tile | None) -> ir.Value:
         """The values of the step at hand: summed x columns. Where one tile has all columns they are read as the scores' products read their
@@ -127,11 +132,11 @@ class SumsWalker(Walker):
         extents = [constant(e.expressions.extents[atom]) for atom in atoms]
         if extents != [columns.extent]:
             value = self._inside(self._read(columns), (columns, axis), bound)
-            return transposed(e.b, value)
+            return transposed(e.b, rounded(e.b, value, self.precision))
         deep, before = Axis(axis.order + 1, columns.extent), e.ix.at[atoms[0]]
         e.ix.at[atoms[0]] = lambda: e.ix.steps(deep)
         try:
-            return self._inside(self._read(deep), (axis, deep), bound)
+            return rounded(e.b, self._inside(self._read(deep), (axis, deep), bound), self.precision)
         finally:
             e.ix.at[atoms[0]] = before
 
@@ -144,7 +149,7 @@ class SumsWalker(Walker):
     def _weights(self, bound: Tile | None) -> ir.Value:
         """Those of the step at hand: rows x summed. What multiplies them all multiplies their sum instead, where their type has f32's range."""
         weights = self._made(self.weights.score)
-        if isinstance(element(self.weights.values.type), ir.BF16Type):
+        if not isinstance(element(self.weights.values.type), ir.F16Type):
             unscaled, self.scale = scaled_by(self.e.b, weights.value)
             weights = Tile(unscaled, weights.axes)
         return self._inside(weights, (self.sides[0], axis_of(self.loop)), bound)

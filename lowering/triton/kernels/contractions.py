@@ -42,7 +42,7 @@ class ContractionWalker(Walker):
         partial = op.attributes[PARTIAL_SUMS].value if PARTIAL_SUMS in op.attributes else 0
         # Triton adds up what a step sums, or nothing apart.
         self.partial = partial if partial >= WHOLE else min(partial, loop.axis.extent)
-        self.precision = TF32 if is_tf32(op) else IEEE
+        self.precision = precision_of(op)
         self.state: Values = []
         found = {factor: load_of(factor, op) for factor in factors}
         self.loads = {factor: load for factor, load in found.items() if load in emitter.described}
@@ -86,11 +86,14 @@ class ContractionWalker(Walker):
 
     def _operands(self, position: Tile, bound: Tile | None) -> Values:
         """The pieces of the factors, rows x summed and columns x summed; 0 beyond what is summed."""
-        e, tiles = self.e, []
+        e, b, tiles = self.e, self.e.b, []
         # What is beyond the end of a sum that is cut is there: no descriptor leaves it out.
         loads = {} if self.cut is not None and bound is not None else self.loads
-        for op in self._computed(loads):
-            e._op(op)
+        # In a walk of others zeros come with a read: chosen afterwards, they would hold the whole piece in registers.
+        filled = bound is not None and len(self.outside) > 2 and self.cut is None
+        with e.memory.filled(0.0 if filled else e.memory.filling):
+            for op in self._computed(loads):
+                e._op(op)
         axis = self.loop.axis
         assert axis is not None
         for factor in self.factors:
@@ -101,7 +104,9 @@ class ContractionWalker(Walker):
             sides = [side for side in self.sides if side in tile.axes]
             if len(sides) != 1:
                 raise unsupported(self.op, "a factor of both rows and columns, or of neither, on tensor cores")
-            tiles.append((sides[0], self._rounded(self._inside(tile, (sides[0], axis), bound))))
+            read = filled and load_of(factor, self.op) is not None and axis in tile.axes
+            value = self._inside(tile, (sides[0], axis), None if read else bound)
+            tiles.append((sides[0], rounded(b, value, self.precision)))
         (first, _), (second, _) = tiles
         if first == second:
             raise unsupported(self.op, "two factors of rows, or of columns, on tensor cores")
@@ -135,11 +140,6 @@ class ContractionWalker(Walker):
             return value
         return b.select(spread(b, bound, axes), value, _zeros(b, value.type))
 
-    def _rounded(self, value: ir.Value) -> ir.Value:
-        """`value` in the precision of the factors, where tensor cores would drop bits; a descriptor's load rounds by itself."""
-        f32 = isinstance(element(value.type), ir.F32Type)
-        return instruction(self.e.b, TO_TF32, value) if f32 and self.precision == TF32 else value
-
     def finish(self, states: list[Values]) -> None:
         self.state = states[0]
         if len(states) > 1:
@@ -148,6 +148,17 @@ class ContractionWalker(Walker):
     def leave(self) -> None:
         total = self.state[0]
         self.e.env[self.op.results[0]] = Tile(transposed(self.e.b, total) if self.turned else total, self.sides)
+
+
+def precision_of(op: ir.Operation) -> int:
+    """That of the factors of f32 that `op` sums the products of."""
+    return TF32 if is_tf32(op) else IEEE
+
+
+def rounded(b: Builder, value: ir.Value, precision: int) -> ir.Value:
+    """A factor in its `precision`, where tensor cores would drop bits; a descriptor's load rounds by itself."""
+    f32 = isinstance(element(value.type), ir.F32Type)
+    return instruction(b, TO_TF32, value) if f32 and precision == TF32 else value
 
 
 def _zeros(b: Builder, type_: ir.Type) -> ir.Value:

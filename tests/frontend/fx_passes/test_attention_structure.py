@@ -29,9 +29,20 @@ def test_what_is_left_alone(name):
     assert marked(NOT[name], inputs()) == (0, [])
 
 
-def test_only_on_the_devices_and_of_16_bits():
+def test_only_on_the_devices_and_of_16_bits_or_f32():
     assert marked(TAKEN["plain"], inputs(), ("cuda",)) == (0, [])
-    assert marked(TAKEN["plain"], inputs(torch.float32)) == (0, [])
+    assert marked(TAKEN["plain"], inputs(torch.float64)) == (0, [])
+    assert marked(TAKEN["plain"], inputs(torch.float32))[0] == 1
+
+
+@pytest.mark.parametrize("few", [(True, True, True), (False, False, True), (True, False, False)], ids=str)
+def test_f32_of_which_some_is_widened_stays_calls(few):
+    """It is one product of 16 bits, or none of a kernel's."""
+
+    def function(q, k, v, *others):
+        return TAKEN["plain"](*(x.bfloat16().float() if narrow else x for x, narrow in zip((q, k, v), few)), *others)
+
+    assert marked(function, inputs(torch.float32)) == (0, [])
 
 
 def test_other_products_stay_calls():

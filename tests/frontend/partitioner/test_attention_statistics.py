@@ -102,7 +102,7 @@ NOT = {
     "weights are shifted": lambda q, k, v, *_: (torch.softmax(q @ k.transpose(-1, -2), -1) - 0.01) @ v,
     "along rows": lambda q, k, v, *_: torch.softmax(q @ k.transpose(-1, -2), -2) @ v,
     "no product": lambda q, k, v, bias, drop: torch.softmax(bias, -1).expand(2, 3, 20, 28) @ v,
-    "deep": lambda q, k, v, *_: plain(q.repeat(1, 1, 1, 17), k.repeat(1, 1, 1, 17), v, None, None),
+    "deep": lambda q, k, v, *_: plain(q.repeat(1, 1, 1, 33), k.repeat(1, 1, 1, 33), v, None, None),
 }
 
 
@@ -112,9 +112,11 @@ def test_what_is_left_alone(name):
     assert save_attention_statistics(gm.graph, ("cpu",)) == 0
 
 
-def test_only_what_tensor_cores_take_and_where_they_are():
-    gm, _ = joint(plain, inputs(torch.float32))
+def test_only_what_kernels_take_and_where_they_are():
+    gm, _ = joint(plain, inputs(torch.float64))
     assert save_attention_statistics(gm.graph, ("cpu",)) == 0
+    gm, _ = joint(plain, inputs(torch.float32))
+    assert save_attention_statistics(gm.graph, ("cpu",)) == 1
     gm, _ = joint(plain, inputs())
     assert save_attention_statistics(gm.graph) == 0
 

@@ -198,7 +198,7 @@ NOT = {
     "another maximum": lambda q, k, v: _weighed(q @ k.transpose(-1, -2), (q @ k.transpose(-1, -2) * 0.5).amax(-1), v),
     "no sum": lambda q, k, v: torch.exp((q @ k.transpose(-1, -2)) * 0.1) @ v,
     "few keys": lambda q, k, v: attention(q, k[:, :, :16], v[:, :, :16]),
-    "deep": lambda q, k, v: attention(q.repeat(1, 1, 1, 20), k.repeat(1, 1, 1, 20), v),
+    "deep": lambda q, k, v: attention(q.repeat(1, 1, 1, 40), k.repeat(1, 1, 1, 40), v),
 }
 
 

@@ -1,0 +1,154 @@
+"""Attention in f32, its products in IEEE's f32 or in TF32, and heads of more than 256 in any type, in the interpreter: against eager in f64,
+without scores in memory."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+import bascule
+from tests.lowering.triton.kernels.test_attention import EPS, MASKS, attention, heads
+from tests.lowering.triton.kernels.test_attention_training import FORWARD, backward, gradients
+from tests.lowering.triton.kernels.test_flex_attention import MASKS as FLEX_MASKS
+from tests.lowering.triton.kernels.test_flex_attention import SCORES, inputs
+
+PRECISIONS = {
+    "ieee": 2.0**-22,
+    "tf32": 2.0**-11,
+    torch.bfloat16: EPS[torch.bfloat16],
+    torch.float16: EPS[torch.float16],
+}
+F32 = ["ieee", "tf32"]
+
+
+@pytest.fixture
+def precision(request):
+    """The dtype and the distance of neighbours of what is multiplied, where that is asked for."""
+    torch.backends.cuda.matmul.allow_tf32 = request.param == "tf32"
+    yield torch.float32 if request.param in F32 else request.param, PRECISIONS[request.param]
+    torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def check(found, wanted, eps, times=8):
+    """To a part of the largest element, and of all."""
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.equal(one.isnan(), other.isnan()) and bool(other.any())
+        error, other = (one.double() - other).abs().nan_to_num(0), other.abs().nan_to_num(0)
+        assert (error <= times * eps * (other + other.max())).all(), float(error.max() / other.max())
+        assert error.square().mean().sqrt() <= times * eps * other.square().mean().sqrt()
+
+
+def compiled(function, dynamic=False):
+    torch._dynamo.reset()
+    options = {"on_error": "raise", "target": "interpret"}
+    return torch.compile(function, backend="bascule", options=options, dynamic=dynamic)
+
+
+def run(function, given, train):
+    """The results of one and of f64, and how many kernels ran; nothing else may."""
+    made, wide = compiled(function), [x.double() for x in given]
+    bascule.reporting.counters.reset_counters()
+    if not train:
+        results = [made(*given)], [function(*wide)]
+    else:
+        with torch.no_grad():
+            sizes = function(*wide).shape
+        seed = torch.randn(sizes, generator=torch.Generator().manual_seed(1)).to(given[0].dtype)
+        results = gradients(made, given, seed), gradients(function, wide, seed.double())
+    counters = bascule.counters()
+    assert not counters["aten"]
+    return *results, counters["kernels"]["launches"]
+
+
+SIZES = [
+    (40, 50, 16, 16),
+    (17, 33, 24, 40),
+    (150, 70, 64, 64),
+    (64, 128, 128, 128),
+    (70, 90, 80, 112),
+    (66, 40, 200, 32),
+    (33, 65, 32, 256),
+]
+
+
+@pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("precision", F32, indirect=True)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_sizes(sizes, precision, train):
+    dtype, eps = precision
+    found, wanted, kernels = run(attention, heads(dtype, *sizes), train)
+    assert kernels == (FORWARD + backward(*sizes[2:]) if train else 1)
+    check(found, wanted, eps)
+
+
+LARGE = [(20, 40, 300, 16), (70, 66, 320, 320), (40, 70, 32, 400), (30, 50, 512, 512)]
+
+
+@pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("precision", PRECISIONS, indirect=True, ids=str)
+@pytest.mark.parametrize("sizes", LARGE, ids=str)
+def test_heads_of_more_than_256(sizes, precision, train):
+    dtype, eps = precision
+    given = [x * 0.3 for x in heads(dtype, *sizes, (1, 2))]
+    found, wanted, kernels = run(attention, given, train)
+    assert kernels == (FORWARD + 4 if train else 1)
+    check(found, wanted, eps)
+
+
+@pytest.mark.parametrize("precision", F32, indirect=True)
+@pytest.mark.parametrize("name", MASKS)
+def test_masks_by_places(name, precision):
+    dtype, eps = precision
+    found, wanted, kernels = run(partial(attention, change=MASKS[name]), heads(dtype, 90, 90, 16, 16), True)
+    assert kernels == FORWARD + backward(16, 16)
+    check(found, wanted, eps)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("precision", F32, indirect=True)
+@pytest.mark.parametrize("rows, shared", [(100, 1), (100, 2), (3, 4)])
+@pytest.mark.parametrize(
+    "score, mask", [("softcap", "causal"), ("by batch and head", "window"), ("as they are", "none")]
+)
+def test_flex_attention(score, mask, rows, shared, precision):
+    dtype, eps = precision
+    given = inputs(rows=rows, shared=shared, dtype=dtype)
+    blocks = create_block_mask(FLEX_MASKS[mask], None, None, rows, given[1].shape[2], device="cpu")
+    function = partial(flex_attention, score_mod=SCORES[score], block_mask=blocks, enable_gqa=shared > 1)
+    found, wanted, kernels = run(function, given, False)
+    assert kernels == 1
+    check(found, wanted, eps)
+
+
+@pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("precision", F32, indirect=True)
+@pytest.mark.parametrize("deep, columns", [(16, 16), (80, 32), (300, 16)])
+def test_lengths_that_change(deep, columns, precision, train):
+    dtype, eps = precision
+    made = compiled(attention, dynamic=None)
+    bascule.reporting.counters.reset_counters()
+    for rows, keys in ((70, 50), (33, 90), (80, 17)):
+        given = heads(dtype, rows, keys, deep, columns, (1, 2))
+        for x in given:
+            torch._dynamo.mark_dynamic(x.requires_grad_(train), 2)
+        wide = [x.detach().double().requires_grad_(train) for x in given]
+        found, wanted = made(*given), attention(*wide)
+        if not train:
+            check([found], [wanted], eps)
+            continue
+        seed = torch.randn(found.shape, generator=torch.Generator().manual_seed(1))
+        of = torch.autograd.grad(found, given, seed), torch.autograd.grad(wanted, wide, seed.double())
+        check([found.detach(), *of[0]], [wanted.detach(), *of[1]], eps)
+    counters = bascule.counters()
+    assert counters["graphs"]["compiled"] == 1 + train and not counters["aten"]
+
+
+def test_f32_of_narrow_values_is_not_rounded_to_them():
+    """Weights in f32 of values that are widened: no kernel rounds the weights."""
+    given = [x * 0.5 for x in heads(torch.bfloat16, 40, 70, 16, 16)]
+
+    def function(q, k, v):
+        return attention(*(x.float() if x.dtype == torch.bfloat16 else x for x in (q, k, v)))
+
+    check([compiled(function)(*given)], [function(*(x.double() for x in given))], PRECISIONS["ieee"])
