@@ -1,10 +1,11 @@
-"""Attention by hand and flex_attention on a GPU, in bf16: eager, Inductor, Bascule, Bascule with calls of products, and PyTorch's kernels.
+"""Attention by hand and flex_attention on a GPU: eager, Inductor, Bascule, Bascule with calls of products, and PyTorch's kernels.
 
-    python -m benchmarks.attention [--only NAME,...] [--backends NAME,...] [--json FILE] [--rows N] [--changing]
+    python -m benchmarks.attention [--only NAME,...] [--backends NAME,...] [--json FILE] [--rows N] [--changing] [--dtype NAME]
 
 Each result, with its gradients, is compared with the function in f64, element by element, before anything is timed. What a backend fails at is
 `wrong` or `failed`, with the reason on the standard error. With `--changing` the numbers of rows and keys are symbols to the compilers, as where
-they change from call to call. Without a GPU nothing is timed: `bascule` runs in the interpreter of Triton IR, of `--rows` rows (150).
+they change from call to call. `--dtype` is bf16 (the default), f32, whose products are exact, or tf32.
+Without a GPU nothing is timed: `bascule` runs in the interpreter of Triton IR, of `--rows` rows (150).
 """
 
 import argparse
@@ -24,7 +25,13 @@ from .measure import is_asked_for, print_table, save
 
 APART = ("fuse-attention", "fuse-products")
 BACKENDS = ("eager", "inductor", "bascule", "calls", "library")
-ERROR = 0.02  # of the root mean square of what is compared: roundings of bf16 have 0.003, of scores and weights beside results
+# The dtype, and of what is compared an error: as a part of an element and the largest, and of the root mean square. Roundings of bf16 have 0.003
+# of that, of scores and weights beside results.
+DTYPES = {
+    "bf16": (torch.bfloat16, 2.0**-6, 0.02),
+    "tf32": (torch.float32, 2.0**-8, 0.005),
+    "f32": (torch.float32, 2.0**-17, 1e-5),
+}
 
 
 def compiled(case: Case, backend: str, dynamic: bool | None) -> Callable[..., Tensor] | None:
@@ -59,26 +66,28 @@ def exact(case: Case, inputs: list[Tensor], seed: Tensor) -> list[Tensor]:
     return [torch.cat(parts) if i <= 3 else sum(parts) for i, parts in enumerate(zip(*apart))][: total + 1]
 
 
-def disagreement(found: list[Tensor], wanted: list[Tensor]) -> str | None:
-    """Errors found: rows that are NaN, an element by more than its rounding and a part of the largest, or all by more than `ERROR`."""
+def disagreement(found: list[Tensor], wanted: list[Tensor], dtype: str) -> str | None:
+    """Errors found: rows that are NaN, an element by more than its rounding and a part of the largest, or all, by what `DTYPES` has."""
+    _, most, mean = DTYPES[dtype]
     for number, (x, y) in enumerate(zip(found, wanted, strict=True)):
         name = f"gradient {number - 1}" if number else "result"
         if x.shape != y.shape or not torch.equal(x.isnan(), y.isnan()):
             return f"{name}: other sizes or other rows of NaN"
         error, y = (x.double() - y).nan_to_num(0), y.nan_to_num(0)
-        if (error.abs() > 2**-6 * (y.abs() + y.abs().max())).any():
+        if (error.abs() > most * (y.abs() + y.abs().max())).any():
             return f"{name}: an element is off by {float(error.abs().max()):.4g} of at most {float(y.abs().max()):.4g}"
-        if error.square().mean().sqrt() > ERROR * y.square().mean().sqrt():
+        if error.square().mean().sqrt() > mean * y.square().mean().sqrt():
             return f"{name}: off by {float(error.square().mean().sqrt() / y.square().mean().sqrt()):.4f} of its size"
     return None
 
 
-def measure(case: Case, backends: list[str], scratch: Tensor | None, changing: bool) -> dict[str, Any]:
+def measure(case: Case, backends: list[str], scratch: Tensor | None, changing: bool, dtype: str) -> dict[str, Any]:
     """One row: milliseconds of each backend, and what of memory it takes, in MB; `changing`: rows and keys are symbols."""
     torch.manual_seed(0)
     device = "cpu" if scratch is None else "cuda"
-    inputs = case.inputs(device)
-    seed = torch.randn(case.sizes[0], case.sizes[1], case.sizes[2], case.sizes[4], device=device).bfloat16()
+    torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
+    inputs = case.inputs(device, DTYPES[dtype][0])
+    seed = torch.randn(case.sizes[0], case.sizes[1], case.sizes[2], case.sizes[4], device=device).to(inputs[0].dtype)
     wanted = None if case.random else exact(case, inputs, seed)
     for x in inputs if changing else ():
         torch._dynamo.maybe_mark_dynamic(x, [2, 3] if x is inputs[-1] and case.biased else 2)
@@ -95,7 +104,7 @@ def measure(case: Case, backends: list[str], scratch: Tensor | None, changing: b
             row[backend] = "failed"
             print(f"{case.name}, {backend}: {error}", file=sys.stderr)
             continue
-        wrong = None if wanted is None else disagreement(found, wanted)
+        wrong = None if wanted is None else disagreement(found, wanted, dtype)
         row[backend] = "wrong" if wrong else "right"
         if wrong:
             print(f"{case.name}, {backend}: {wrong}", file=sys.stderr)
@@ -119,12 +128,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=150)
     parser.add_argument("--json")
     parser.add_argument("--changing", action="store_true")
+    parser.add_argument("--dtype", choices=DTYPES, default="bf16")
     args = parser.parse_args()
     on_gpu = torch.cuda.is_available()
     scratch = torch.empty(FLUSH, dtype=torch.uint8, device="cuda") if on_gpu else None
     backends = args.backends.split(",") if args.backends else list(BACKENDS) if on_gpu else ["bascule"]
     cases = [case for case in CASES if is_asked_for(case.name, args.only)]
-    rows = [measure(case if on_gpu else case.short(args.rows), backends, scratch, args.changing) for case in cases]
+    how = backends, scratch, args.changing, args.dtype
+    rows = [measure(case if on_gpu else case.short(args.rows), *how) for case in cases]
     table = [
         [f"{x:.3f}" if isinstance(x := row.get(key, ""), float) else str(x) for key in ("case", "sizes", *backends)]
         + [f"{x:.0f}" if (x := row.get(f"{backend} MB")) is not None else "" for backend in backends if on_gpu]
@@ -132,7 +143,8 @@ def main() -> None:
     ]
     header = ["case", "batch x heads x rows x keys x head", *(f"{b} ms" if on_gpu else b for b in backends)]
     print_table([*header, *(f"{b} MB" for b in backends if on_gpu)], table)
-    save(f"attention{' of rows and keys that change' if args.changing else ''}, milliseconds", rows, args.json)
+    name = f"attention{' of rows and keys that change' if args.changing else ''}"
+    save(f"{name}{'' if args.dtype == 'bf16' else f', {args.dtype}'}, milliseconds", rows, args.json)
 
 
 if __name__ == "__main__":

@@ -125,6 +125,7 @@ def reversed_(r: Tensor, k: Tensor) -> Tensor:
     return 3000 - r > k
 
 
+LARGE = (2, 8, 2048, 2048, 512)
 LONG, SHORT, T5 = (4, 16, 4096, 4096, 128), (4, 16, 4096, 4096, 64), (16, 8, 512, 512, 64)
 CASES = [
     Case("none", by_hand(), LONG, by_library()),
@@ -163,5 +164,7 @@ CASES = [
         flex=True,
     ),
     Case("flex, ALiBi", alibi, LONG, backward=True, flex=True),
+    Case("flex, causal, heads of 64", flex(lambda b, h, r, k: causal(r, k)), SHORT, backward=True, flex=True),
+    Case("flex, causal, heads of 512", flex(lambda b, h, r, k: causal(r, k)), LARGE, backward=True, flex=True),
     Case("flex, one query", flex(enable_gqa=True), (8, 32, 1, 8192, 128), shared=4, flex=True),
 ]

@@ -1,5 +1,5 @@
 // Two products with a softmax between them, of heads that are views, and a mask: one compute. Not where the weights leave the graph, too, nor where
-// there is no schedule (heads of 512).
+// there is no schedule (heads of 640).
 // RUN: bascule-opt %s --fuse-attention=target=cuda | filecheck %s
 // RUN: bascule-opt %s --fuse-attention | filecheck %s --check-prefix=CPU
 // RUN: bascule-run %s --function=empty_rows --interpret-only --pipeline='fuse-attention{target=cuda}'
@@ -189,7 +189,7 @@ func.func @weights_leave(%q: tensor<2x3x40x32xf16>, %k: tensor<2x3x70x32xf16>, %
 // CHECK-LABEL: func.func @deep
 // CHECK-NOT: no score is in memory
 // CHECK: bascule.remarks = [{{.*}}decision = "no attention", kind = "missed", {{.*}}reason = "no schedule for its sizes or types"}]
-func.func @deep(%q: tensor<2x3x40x512xf16>, %k: tensor<2x3x70x512xf16>, %v: tensor<2x3x70x48xf16>, %mask: tensor<40x70xi1>) -> tensor<6x40x48xf16> attributes {bascule.graph} {
+func.func @deep(%q: tensor<2x3x40x640xf16>, %k: tensor<2x3x70x640xf16>, %v: tensor<2x3x70x48xf16>, %mask: tensor<40x70xi1>) -> tensor<6x40x48xf16> attributes {bascule.graph} {
   %zero = arith.constant 0 : index
   %scale = arith.constant 1.250000e-01 : f32
   %never = arith.constant 0xFF800000 : f32
@@ -199,13 +199,13 @@ func.func @deep(%q: tensor<2x3x40x512xf16>, %k: tensor<2x3x70x512xf16>, %v: tens
     ^bb0(%d: index):
       %outer = affine.apply affine_map<(d0) -> (d0 floordiv 3)>(%b)
       %inner = affine.apply affine_map<(d0) -> (d0 mod 3)>(%b)
-      %x = tensor.extract %q[%outer, %inner, %i, %d] : tensor<2x3x40x512xf16>
+      %x = tensor.extract %q[%outer, %inner, %i, %d] : tensor<2x3x40x640xf16>
       %wx = arith.extf %x : f16 to f32
-      %y = tensor.extract %k[%outer, %inner, %n, %d] : tensor<2x3x70x512xf16>
+      %y = tensor.extract %k[%outer, %inner, %n, %d] : tensor<2x3x70x640xf16>
       %wy = arith.extf %y : f16 to f32
       %xy = arith.mulf %wx, %wy : f32
       "bascule.yield"(%xy) : (f32) -> ()
-    }) {kind = "sum", ranges = affine_map<() -> (512)>} : () -> f32
+    }) {kind = "sum", ranges = affine_map<() -> (640)>} : () -> f32
     "bascule.yield"(%sum) : (f32) -> ()
   }) {ranges = affine_map<() -> (6, 40, 70)>} : () -> tensor<6x40x70xf32>
   %1 = "bascule.compute"() ({

@@ -1,5 +1,5 @@
 // A product by a matrix that is computed from another product: one compute, with a row of that matrix. Not where the matrix is a result, too, nor where
-// there is no schedule (512 elements summed).
+// there is no schedule (640 elements summed).
 // RUN: bascule-opt %s --fuse-products=target=cuda | filecheck %s
 // RUN: bascule-opt %s --fuse-products | filecheck %s --check-prefix=CPU
 // RUN: bascule-run %s --function=values --interpret-only --pipeline='fuse-products{target=cuda}'
@@ -108,18 +108,18 @@ func.func @weights_leave(%q: tensor<6x40x32xf16>, %k: tensor<6x70x32xf16>, %g: t
 // CHECK-LABEL: func.func @deep
 // CHECK-COUNT-3: "bascule.compute"
 // CHECK: bascule.remarks = [{{.*}}decision = "products not fused", kind = "missed", {{.*}}reason = "no schedule for their sizes or types"}]
-func.func @deep(%q: tensor<6x40x512xf16>, %k: tensor<6x70x512xf16>, %g: tensor<6x40x48xf16>, %most: tensor<6x40xf32>) -> tensor<6x70x48xf16> attributes {bascule.graph} {
+func.func @deep(%q: tensor<6x40x640xf16>, %k: tensor<6x70x640xf16>, %g: tensor<6x40x48xf16>, %most: tensor<6x40xf32>) -> tensor<6x70x48xf16> attributes {bascule.graph} {
   %0 = "bascule.compute"() ({
   ^bb0(%b: index, %i: index, %n: index):
     %sum = "bascule.reduce"() ({
     ^bb0(%d: index):
-      %x = tensor.extract %q[%b, %i, %d] : tensor<6x40x512xf16>
+      %x = tensor.extract %q[%b, %i, %d] : tensor<6x40x640xf16>
       %wx = arith.extf %x : f16 to f32
-      %y = tensor.extract %k[%b, %n, %d] : tensor<6x70x512xf16>
+      %y = tensor.extract %k[%b, %n, %d] : tensor<6x70x640xf16>
       %wy = arith.extf %y : f16 to f32
       %xy = arith.mulf %wx, %wy : f32
       "bascule.yield"(%xy) : (f32) -> ()
-    }) {kind = "sum", ranges = affine_map<() -> (512)>} : () -> f32
+    }) {kind = "sum", ranges = affine_map<() -> (640)>} : () -> f32
     "bascule.yield"(%sum) : (f32) -> ()
   }) {ranges = affine_map<() -> (6, 40, 70)>} : () -> tensor<6x40x70xf32>
   %1 = "bascule.compute"() ({

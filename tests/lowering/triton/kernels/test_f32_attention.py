@@ -5,13 +5,18 @@ from functools import partial
 
 import pytest
 import torch
+from bascule.frontend.fx.fused_products import mark_products
+from bascule.frontend.graph_split.flex_attention import Change
+from bascule.frontend.graph_split.flex_attention import attention as flex
+from bascule.frontend.graph_split.flex_attention import gradients as of_flex
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import bascule
 from tests.lowering.triton.kernels.test_attention import EPS, MASKS, attention, heads
 from tests.lowering.triton.kernels.test_attention_training import FORWARD, backward, gradients
+from tests.lowering.triton.kernels.test_flex_attention import JOINT, SCORES, inputs
 from tests.lowering.triton.kernels.test_flex_attention import MASKS as FLEX_MASKS
-from tests.lowering.triton.kernels.test_flex_attention import SCORES, inputs
 
 PRECISIONS = {
     "ieee": 2.0**-22,
@@ -39,22 +44,23 @@ def check(found, wanted, eps, times=8):
         assert error.square().mean().sqrt() <= times * eps * other.square().mean().sqrt()
 
 
-def compiled(function, dynamic=False):
+def compiled(function, dynamic=False, target="interpret"):
     torch._dynamo.reset()
-    options = {"on_error": "raise", "target": "interpret"}
+    options = {"on_error": "raise", "target": target}
     return torch.compile(function, backend="bascule", options=options, dynamic=dynamic)
 
 
 def run(function, given, train):
     """The results of one and of f64, and how many kernels ran; nothing else may."""
-    made, wide = compiled(function), [x.double() for x in given]
+    made = compiled(function, target="auto" if given[0].is_cuda else "interpret")
+    wide = [x.double() for x in given]
     bascule.reporting.counters.reset_counters()
     if not train:
         results = [made(*given)], [function(*wide)]
     else:
         with torch.no_grad():
             sizes = function(*wide).shape
-        seed = torch.randn(sizes, generator=torch.Generator().manual_seed(1)).to(given[0].dtype)
+        seed = torch.randn(sizes, generator=torch.Generator().manual_seed(1)).to(given[0])
         results = gradients(made, given, seed), gradients(function, wide, seed.double())
     counters = bascule.counters()
     assert not counters["aten"]
@@ -80,6 +86,19 @@ def test_sizes(sizes, precision, train):
     found, wanted, kernels = run(attention, heads(dtype, *sizes), train)
     assert kernels == (FORWARD + backward(*sizes[2:]) if train else 1)
     check(found, wanted, eps)
+
+
+def test_factors_are_rounded_to_tf32_where_that_is_allowed():
+    found = []
+    for allowed in (False, True):
+        torch.backends.cuda.matmul.allow_tf32 = allowed
+        try:
+            found.append(run(attention, heads(torch.float32, 40, 50, 32, 32), False))
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = False
+    (exact, wanted, _), (rounded, _, _) = found
+    errors = [float((one[0].double() - wanted[0]).abs().max()) for one in (exact, rounded)]
+    assert errors[0] < 2.0**-20 and 2.0**-14 < errors[1] < 2.0**-8
 
 
 LARGE = [(20, 40, 300, 16), (70, 66, 320, 320), (40, 70, 32, 400), (30, 50, 512, 512)]
@@ -119,6 +138,34 @@ def test_flex_attention(score, mask, rows, shared, precision):
     found, wanted, kernels = run(function, given, False)
     assert kernels == 1
     check(found, wanted, eps)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS, indirect=True, ids=str)
+@pytest.mark.parametrize("deep, columns", [(16, 16), (80, 48), (320, 272)])
+@pytest.mark.parametrize("score, mask", [("softcap", "causal"), ("by batch and head", "rows without keys")])
+def test_gradients_of_flex_attention(score, mask, deep, columns, precision):
+    dtype, eps = precision
+    change, allow = Change(SCORES[score], ()), Change(FLEX_MASKS[mask], ())
+    joint = Change(lambda s, b, h, i, j, g: [JOINT[score](s, b, h, i, j, g), None, None, None, None], ())
+
+    def backward(q, k, v, out, logarithm, seed):
+        return of_flex(q, k, v, out, logarithm, (seed, None), change, joint, allow, 0.25)[:3]
+
+    q, k, v = inputs(rows=70, keys=90, deep=deep, columns=columns, dtype=dtype)
+    q = q * (16 / deep) ** 0.5
+    seed = torch.randn(*q.shape[:3], columns, generator=torch.Generator().manual_seed(1)).to(dtype)
+    wide = [x.double().requires_grad_() for x in (q, k, v)]
+    out, logarithm, _ = flex(*wide, change, allow, 0.25)
+    out.register_hook(lambda g: g.nan_to_num(0))
+    wanted = torch.autograd.grad(out, wide, seed.double())
+    given = q, k, v, out.detach().to(dtype), logarithm.detach().float(), seed
+    traced = make_fx(backward)(*given)
+    mark_products(traced.graph)
+    bascule.reporting.counters.reset_counters()
+    made = bascule.compile_fx_inner(traced, given, options={"on_error": "raise", "target": "interpret"})
+    check(made(list(given)), [x.nan_to_num(0) for x in wanted], eps)
+    counters = bascule.counters()
+    assert counters["kernels"]["launches"] <= 5 and not counters["aten"]
 
 
 @pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
