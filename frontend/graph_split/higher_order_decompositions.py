@@ -20,6 +20,7 @@ from ..fx.fused_products import mark_products
 from ..fx.node_calls import is_object
 from ..fx.output_strides import laid_out
 from ..fx.trace_context import fake_mode_of, inside
+from .captured_gradients import DECOMPOSITIONS, drop_whole_scatters
 from .flex_attention import Change, attention, gradients
 from .listed_keys import ListedKeys
 
@@ -62,8 +63,11 @@ def dense_form(gm: GraphModule, node: Node, decompositions: dict[Any, Callable])
         structure.append(spec)
         return leaves if name not in _FORMS else [*map(laid_out, leaves, tree_leaves(node.meta["val"]))]
 
+    if name == BACKWARD:
+        decompositions = {**decompositions, **DECOMPOSITIONS}
     traced = traced_function(function, values, fake_mode_of(values), decompositions, node)
     if name in _FORMS:
+        drop_whole_scatters(traced.graph)
         mark_products(traced.graph)
     return traced, structure[-1]
 

@@ -63,14 +63,24 @@ def test_heads_that_share_keys(shared):
     train(SCORES["softcap"], MASKS["causal"], *given, most=14)
 
 
-def test_captured_tensors_that_train():
-    given = [x.cuda() for x in inputs(rows=130, keys=140, deep=64, columns=64)]
-    slopes = torch.tensor([0.05, 0.1, -0.02, 0.3], device="cuda").bfloat16()
+TRAINED = {
+    "slopes": (lambda s, b, h, i, j, c: s + c[h] * (j - i), torch.tensor([0.05, 0.1, -0.02, 0.3])),
+    "batches": (lambda s, b, h, i, j, c: s * c[b], torch.tensor([0.5, 1.5])),
+    "keys": (lambda s, b, h, i, j, c: s + c[h, j], torch.linspace(-1, 1, 4 * 400).view(4, 400)),
+    "a bias": (lambda s, b, h, i, j, c: s + c[h, i, j], torch.linspace(-2, 1, 4 * 300 * 400).view(4, 300, 400)),
+    "distances": (
+        lambda s, b, h, i, j, c: s + c[(j - i).clamp(-30, 30) + 30, h],
+        torch.linspace(0, 1, 61 * 4).view(61, 4),
+    ),
+}
 
-    def score(s, b, h, i, j, slopes):
-        return s + slopes[h] * (j - i)
 
-    train(score, MASKS["causal"], *given, slopes, most=30)
+@pytest.mark.parametrize("name", TRAINED)
+def test_captured_tensors_that_train(name):
+    """Their gradients are summed in kernels that have no score in memory."""
+    score, captured = TRAINED[name]
+    given = [x.cuda() for x in inputs(rows=300, keys=400, deep=64, columns=64)]
+    train(score, MASKS["causal"], *given, captured.cuda().bfloat16(), most=16)
 
 
 @pytest.mark.parametrize("rows, shared, keys", [(1, 4, 4096), (4, 2, 2048), (3, 4, 8192), (1, 1, 4096), (1, 4, 3000)])

@@ -38,6 +38,9 @@ LOCAL_MAP_MODULE = "torch.distributed.tensor.experimental._func_map"
 # What stands for `x.data = y`: from 2.14 on the second, after which the value that is noted of an input `x` is still the one before.
 SET_DATA = (torch.Tensor.set_, getattr(torch.ops.aten, "shallow_copy_data_", None))
 
+# What adds the gradients of a tensor that scores of `flex_attention` read to zeros, at the places where they did.
+ZEROS_AND_SCATTER = torch.ops.flex_lib.zeros_and_scatter.default
+
 
 def compilers_in_use() -> list[Any]:
     """The backends that `torch.compile` was given since the last `torch.compiler.reset`."""
@@ -47,6 +50,7 @@ def compilers_in_use() -> list[Any]:
 __all__ = [
     "LOCAL_MAP_MODULE",
     "SET_DATA",
+    "ZEROS_AND_SCATTER",
     "ConstantSource",
     "GmWrapper",
     "InliningInstructionTranslator",

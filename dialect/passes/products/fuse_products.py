@@ -120,11 +120,18 @@ class _Graph(ProductChains):
         if op.name != "bascule.compute":
             return []
         product = op in self.contractions
-        read = weights_read(op) if product else addends_read(op)
+        read = weights_read(op) if product else addends_read(op) or self._summed_in(op)
         chains = [chain for other in read if (chain := self.chain(other))]
         if not product and chains and len(chains) == len(read):
             chains = [list(dict.fromkeys(other for chain in chains for other in chain))]
         return chains[0] if len(chains) == 1 and all(map(_is_fusible, chains[0])) else []
+
+    def _summed_in(self, op: ir.Operation) -> list[ir.Operation]:
+        """The products, and computes made of them, that the one sum in `op` is computed from."""
+        reduce = sum_of(op)
+        reads = [] if reduce is None else [inner for inner in ops_in(reduce) if inner.name == "tensor.extract"]
+        owners = dict.fromkeys(read.operands[0].owner for read in reads)
+        return [owner.operation for owner in owners if not isinstance(owner, ir.Block) and owner.operation in self.near]
 
     def _settle(self) -> bool:
         """Drops products that others are made of, and those of which something is needed in memory; whether some are left."""

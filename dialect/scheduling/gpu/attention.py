@@ -69,7 +69,7 @@ def attention(domain: Domain) -> DomainPlan | None:
     wide, deep = power_of_two(max(columns, NARROWEST)), max(map(power_of_two, summed))
     if max(wide, deep) > DEEPEST or (len(every) > 1 and len(every) * wide > TOGETHER):
         return None
-    most, keys_of_step, warps = _tile(found, max(wide, deep))
+    most, keys_of_step, warps = tile_of(byte_width(found.values.element), found.is_exact, max(wide, deep))
     high = power_of_two(max(LEAST, min(rows, most)))
     step = min(keys_of_step, power_of_two(keys) // 2)  # fewer than there are: they are walked
     piece = _piece(domain, every, high, step)
@@ -92,11 +92,11 @@ def attention(domain: Domain) -> DomainPlan | None:
     return plan
 
 
-def _tile(found: Attention, side: int) -> tuple[int, int, int]:
-    """Rows of a tile and keys of a step, at most, and the warps of a program, of heads of `side` elements."""
-    if side <= COMMON[byte_width(found.values.element)]:
+def tile_of(width: int, is_exact: bool, side: int) -> tuple[int, int, int]:
+    """Rows of a tile and keys of a step, at most, and the warps of a program, of heads of `side` elements of `width` bytes."""
+    if side <= COMMON[width]:
         return ROWS, KEYS, WARPS
-    return ROWS // 2 if found.is_exact and side >= LARGEST else ROWS, KEYS // 2, 2 * WARPS
+    return ROWS // 2 if is_exact and side >= LARGEST else ROWS, KEYS // 2, 2 * WARPS
 
 
 def _piece(domain: Domain, every: list[Attention], rows: int, step: int) -> int:

@@ -13,6 +13,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import bascule
+from bascule.reporting.counters import reset_counters
 from tests.lowering.triton.kernels.test_attention import EPS, MASKS, attention, heads
 from tests.lowering.triton.kernels.test_attention_training import FORWARD, backward, gradients
 from tests.lowering.triton.kernels.test_flex_attention import JOINT, SCORES, inputs
@@ -54,7 +55,7 @@ def run(function, given, train):
     """The results of one and of f64, and how many kernels ran; nothing else may."""
     made = compiled(function, target="auto" if given[0].is_cuda else "interpret")
     wide = [x.double() for x in given]
-    bascule.reporting.counters.reset_counters()
+    reset_counters()
     if not train:
         results = [made(*given)], [function(*wide)]
     else:
@@ -161,7 +162,7 @@ def test_gradients_of_flex_attention(score, mask, deep, columns, precision):
     given = q, k, v, out.detach().to(dtype), logarithm.detach().float(), seed
     traced = make_fx(backward)(*given)
     mark_products(traced.graph)
-    bascule.reporting.counters.reset_counters()
+    reset_counters()
     made = bascule.compile_fx_inner(traced, given, options={"on_error": "raise", "target": "interpret"})
     check(made(list(given)), [x.nan_to_num(0) for x in wanted], eps)
     counters = bascule.counters()
@@ -174,7 +175,7 @@ def test_gradients_of_flex_attention(score, mask, deep, columns, precision):
 def test_lengths_that_change(deep, columns, precision, train):
     dtype, eps = precision
     made = compiled(attention, dynamic=None)
-    bascule.reporting.counters.reset_counters()
+    reset_counters()
     for rows, keys in ((70, 50), (33, 90), (80, 17)):
         given = heads(dtype, rows, keys, deep, columns, (1, 2))
         for x in given:
