@@ -23,11 +23,12 @@ CREATIONS = (aten.zeros.default, aten.full.default, aten.new_zeros.default)
 
 
 def scattered(shape: Sequence[int], indices: Sequence[Tensor], values: Tensor) -> Tensor:
-    """Zeros of `shape`, to which `values` are added where `indices`, of their sizes, say."""
+    """Zeros of `shape`, to which `values` are added where `indices`, of their sizes, say: those of 16 bits in f32, and rounded at last."""
+    wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
     dims = [dim for dim in range(values.ndim) if all(_is_alike(x, dim) for x in indices)]
     for dim in dims:
         indices = [x.narrow(dim, 0, 1) for x in indices]
-    return aten.index_put(values.new_zeros(shape), list(indices), _summed(values, dims), accumulate=True)
+    return aten.index_put(wide.new_zeros(shape), list(indices), _summed(wide, dims), accumulate=True).to(values.dtype)
 
 
 def _is_alike(index: Tensor, dim: int) -> bool:

@@ -27,7 +27,7 @@ CAPTURED = {
     "a bias of heads": ((HEADS, ROWS, KEYS), lambda s, b, h, i, j, c: s + c[h, i, j], 4),
     "a bias of keys and rows": ((KEYS, ROWS), lambda s, b, h, i, j, c: s + c[j, i], 4),
     "a bias of batches": ((BATCH, ROWS, KEYS), lambda s, b, h, i, j, c: s + c[b, i, j], 4),
-    "distances": ((ROWS + KEYS, HEADS), lambda s, b, h, i, j, c: s + c[j - i + ROWS, h], 6),
+    "distances": ((ROWS + KEYS, HEADS), lambda s, b, h, i, j, c: s + c[j - i + ROWS, h], 7),
     "distances, clamped": ((17,), lambda s, b, h, i, j, c: s + c[(j - i).clamp(-8, 8) + 8], 6),
     "one of it": ((5,), lambda s, b, h, i, j, c: s * c[2 + 0 * h], 8),
     "groups of keys": ((11, HEADS), lambda s, b, h, i, j, c: s + c[j * 7 % 11, h], 8),
@@ -91,7 +91,7 @@ def test_training(name, dtype, monkeypatch):
     sizes, score, most = CAPTURED[name]
     generator = torch.Generator().manual_seed(1)
     given = [torch.randn(BATCH, HEADS, size, 32, generator=generator).to(dtype) for size in (ROWS, KEYS, KEYS, ROWS)]
-    *given, seed = [*given[:3], torch.randn(sizes, generator=generator) * 0.05, given[3]]
+    *given, seed = [*given[:3], (torch.randn(sizes, generator=generator) * 0.05).to(dtype), given[3]]
 
     def function(q, k, v, captured):
         return flex_attention(q, k, v, score_mod=lambda *args: score(*args, captured))
