@@ -200,3 +200,12 @@ def test_f32_of_narrow_values_is_not_rounded_to_them():
         return attention(*(x.float() if x.dtype == torch.bfloat16 else x for x in (q, k, v)))
 
     check([compiled(function)(*given)], [function(*(x.double() for x in given))], PRECISIONS["ieee"])
+
+
+@pytest.mark.parametrize("precision", F32, indirect=True)
+def test_keys_in_parts(precision):
+    """Few programs of many keys: a kernel of parts, and one that puts them together."""
+    dtype, eps = precision
+    found, wanted, kernels = run(attention, heads(dtype, 17, 9000, 64, 64, (1, 2)), False)
+    assert kernels == 2
+    check(found, wanted, eps)
