@@ -19,6 +19,9 @@ aten = torch.ops.aten
 NARROW = (torch.float16, torch.bfloat16)
 TILE = 64  # rows of a program, of an attention of many
 COPIES = (aten._to_copy.default, aten.detach.default, aten.clone.default, aten.view.default, aten.expand.default)
+# What attention by hand is a kernel of. Its kernels take f32 too, of which `flex_attention` has them; calls of products are faster at that than
+# what no GPU has timed.
+BY_HAND = NARROW
 # Of their first operand homogeneous, element by element, whatever the others are.
 SCALINGS = (aten.native_dropout_backward.default, aten.mul.Tensor, aten.mul.Scalar, aten.div.Tensor, aten.div.Scalar)
 CREATIONS = (
@@ -77,7 +80,7 @@ def _after(node: Node) -> Iterator[Node]:
 
 
 def made_of_product(scores: Node) -> list[Node] | None:
-    """The nodes by which `scores` are computed, element by element, from a product of numbers of 16 bits or f32, that included; None where
+    """The nodes by which `scores` are computed, element by element, from a product of numbers that a kernel takes, that included; None where
     there is anything else in between."""
     found = dict[Node, bool]()  # whether it depends on a product
 
@@ -96,7 +99,7 @@ def made_of_product(scores: Node) -> list[Node] | None:
 def _multiplied(product: Node) -> torch.dtype | None:
     """The dtype that a kernel multiplies the factors of `product` in; None for others, and for numbers of 16 bits that are widened before."""
     dtype = product.meta["val"].dtype
-    taken = dtype in NARROW or (dtype == torch.float32 and not any(map(_is_widened, product.args)))
+    taken = dtype in BY_HAND and (dtype in NARROW or not any(map(_is_widened, product.args)))
     return dtype if taken else None
 
 

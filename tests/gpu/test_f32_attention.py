@@ -13,7 +13,7 @@ from tests.lowering.triton.kernels.test_f32_attention import F32, PRECISIONS, ch
 from tests.lowering.triton.kernels.test_flex_attention import MASKS as FLEX_MASKS
 from tests.lowering.triton.kernels.test_flex_attention import SCORES, inputs
 
-precision = interpreted.precision
+precision, by_hand = interpreted.precision, interpreted.by_hand
 TIMES = 16  # sums are in another order, powers are the hardware's
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from bascule.frontend.aot.decompositions import decomposition_table
 from bascule.frontend.fx.fused_products import FUSED_PRODUCT
+from bascule.frontend.fx_passes import attention_structure
 from bascule.frontend.fx_passes.attention_structure import mark_attention_products
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -29,15 +30,22 @@ def test_what_is_left_alone(name):
     assert marked(NOT[name], inputs()) == (0, [])
 
 
-def test_only_on_the_devices_and_of_16_bits_or_f32():
+def test_only_on_the_devices_and_of_16_bits():
     assert marked(TAKEN["plain"], inputs(), ("cuda",)) == (0, [])
+    assert marked(TAKEN["plain"], inputs(torch.float64)) == (0, [])
+    assert marked(TAKEN["plain"], inputs(torch.float32)) == (0, [])
+
+
+def test_f32_where_it_is_taken(monkeypatch):
+    monkeypatch.setattr(attention_structure, "BY_HAND", (*attention_structure.NARROW, torch.float32))
     assert marked(TAKEN["plain"], inputs(torch.float64)) == (0, [])
     assert marked(TAKEN["plain"], inputs(torch.float32))[0] == 1
 
 
 @pytest.mark.parametrize("few", [(True, True, True), (False, False, True), (True, False, False)], ids=str)
-def test_f32_of_which_some_is_widened_stays_calls(few):
+def test_f32_of_which_some_is_widened_stays_calls(few, monkeypatch):
     """It is one product of 16 bits, or none of a kernel's."""
+    monkeypatch.setattr(attention_structure, "BY_HAND", (*attention_structure.NARROW, torch.float32))
 
     def function(q, k, v, *others):
         return TAKEN["plain"](*(x.bfloat16().float() if narrow else x for x, narrow in zip((q, k, v), few)), *others)

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 import torch
 from bascule.frontend.fx.fused_products import mark_products
+from bascule.frontend.fx_passes import attention_structure
 from bascule.frontend.graph_split.flex_attention import Change
 from bascule.frontend.graph_split.flex_attention import attention as flex
 from bascule.frontend.graph_split.flex_attention import gradients as of_flex
@@ -26,6 +27,12 @@ PRECISIONS = {
     torch.float16: EPS[torch.float16],
 }
 F32 = ["ieee", "tf32"]
+
+
+@pytest.fixture(autouse=True)
+def by_hand(monkeypatch):
+    """Attention by hand in f32 is a kernel here too."""
+    monkeypatch.setattr(attention_structure, "BY_HAND", (*attention_structure.NARROW, torch.float32))
 
 
 @pytest.fixture
