@@ -57,7 +57,7 @@ def enqueue(work: Work) -> None:
 def _started() -> bool:
     """Whether there is a thread now."""
     global _thread
-    if _thread is None:
+    if _thread is None or not _thread.is_alive():
         _thread = Thread(target=_run, name="bascule-tiers", daemon=True)
         try:
             begin_thread(_thread)

@@ -52,7 +52,7 @@ class Symbols:
         return ir.ArrayAttr.get([*sources, *(ir.DictAttr.get({"kind": kind, "value": tree}) for tree in self.computed)])
 
     def seen(self, placeholders: Sequence[object]) -> list[int]:
-        """What each symbol was at the call that is traced, 0 where no placeholder shows it as it is."""
+        """The value of each symbol at the call that is traced, 0 where no placeholder shows it as it is."""
         values = (
             number
             for value in placeholders

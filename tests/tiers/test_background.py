@@ -250,7 +250,7 @@ def test_work_is_done_after_a_signal_while_the_thread_is_begun(begun, monkeypatc
         raise KeyboardInterrupt
 
     real, done = background.begin_thread, []
-    monkeypatch.setattr(background, "_thread", None)  # another one ends
+    background._thread = None  # the one that there is ends, and is not to come back
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(background, "begin_thread", interrupted)
         background.enqueue(lambda: done.append(0))
