@@ -42,7 +42,8 @@ def op_cost(name: str) -> int:
 
 
 def magnitude(sizes: Sequence[ir.AffineExpr], seen: Sequence[int] = ()) -> int:
-    """About how many points a domain of `sizes` has: symbols count as they were `seen` (0: never), or as `DYNAMIC`; so do quotients of those."""
+    """About how many points a domain of `sizes` has: symbols count as they were `seen` (0: never), or as `DYNAMIC`; so do pieces
+    of those, quotients that are rounded up."""
     points = 1
     for size in sizes:
         points *= _value(size, seen)
@@ -61,8 +62,8 @@ def _value(size: ir.AffineExpr, seen: Sequence[int]) -> int:
         return max(1, left + right)
     if isinstance(size, ir.AffineMulExpr):
         return max(1, left * right)
-    known = constant(size.lhs) is not None or bool(seen)
-    return max(1 if known else DYNAMIC, left // max(1, right))
+    unseen = isinstance(size, ir.AffineCeilDivExpr) and constant(size.lhs) is None and not seen
+    return max(DYNAMIC if unseen else 1, left // max(1, right))
 
 
 def tensor_bytes(value: ir.Value) -> int:
