@@ -53,12 +53,8 @@ class Symbols:
 
     def seen(self, placeholders: Sequence[object]) -> list[int]:
         """The value of each symbol at the call that is traced, 0 where no placeholder shows it as it is."""
-        values = (
-            number
-            for value in placeholders
-            for number in ((*value.shape, *value.stride()) if is_strided(value) else (value,))
-        )
-        shown = {sympy_of(number): hint(number) or 0 for number in values if isinstance(number, torch.SymInt)}
+        numbers = (number for value in placeholders for number in _numbers(value))
+        shown = {sympy_of(number): hint(number) or 0 for number in numbers if isinstance(number, torch.SymInt)}
         found = [max(0, shown.get(source, 0)) for source in self.sources]
         return found + [0] * (len(self.names) - len(found))
 
@@ -217,11 +213,15 @@ def _shapes(values: Iterable[object]) -> set[sympy.Expr]:
 def _ranges(values: Sequence[object]) -> dict[sympy.Symbol, ValueRanges]:
     """The ranges that are known of the symbols in `values`."""
     for value in values:
-        numbers = (*value.shape, *value.stride()) if is_strided(value) else (value,)
-        for number in numbers:
+        for number in _numbers(value):
             if isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
                 return number.node.shape_env.var_to_range
     return {}
+
+
+def _numbers(value: object) -> Sequence[object]:
+    """Sizes and strides of a tensor; of what is none, itself."""
+    return (*value.shape, *value.stride()) if is_strided(value) else (value,)
 
 
 def bounds(number: torch.SymInt | torch.SymFloat | torch.SymBool, symbol: str) -> tuple[int, int]:

@@ -49,24 +49,25 @@ def _add(e: ir.AffineExpr, factor: Step, form: Form[int]) -> None:
     e = e.maybe_downcast()
     if isinstance(e, ir.AffineDimExpr):
         known = form.steps.get(e.position)
-        form.steps[e.position] = factor if known is None else _simplest(known + factor)
+        form.steps[e.position] = factor if known is None else simplest(known + factor)
     elif isinstance(e, ir.AffineAddExpr):
         _add(e.lhs, factor, form)
         _add(e.rhs, factor, form)
     elif isinstance(e, ir.AffineMulExpr) and not dims_of(e.rhs):
-        _add(e.lhs, product(_simplest(e.rhs), factor), form)
+        _add(e.lhs, product(simplest(e.rhs), factor), form)
     elif dims := dims_of(e):
         form.opaque.update(dims)
         form.terms.append((e, factor))
     else:
-        form.start = _simplest(product(_simplest(e), factor) + form.start)
+        form.start = simplest(product(simplest(e), factor) + form.start)
 
 
 def product(step: Step, by: Step) -> Step:
-    return _simplest(step * by)
+    return simplest(step * by)
 
 
-def _simplest(step: Step) -> Step:
+def simplest(step: Step) -> Step:
+    """`step`, as a number where it is one."""
     if isinstance(step, int):
         return step
     known = constant(step)

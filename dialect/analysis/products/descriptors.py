@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...ir.shapes import Size, constant, expr
 from ...mlir import ir
 from ..affine.bounds import interval
-from ..affine.linear_forms import Form, Step, dims_of, product
+from ..affine.linear_forms import Form, Step, dims_of, product, simplest
 from ..affine.symbol_terms import divisor, terms_of
 
 ALIGNMENT = 16  # bytes: of where it begins, and of all strides but the 1
@@ -76,7 +76,7 @@ def _size(index: int, sizes: Mapping[int, Size]) -> int | None:
 def _dim(form: Form[int], indices: Sequence[int], sizes: Mapping[int, Size]) -> Dim | None:
     """`indices` as one dim, those of size 1 left out; None where they are several in memory, or none."""
     varied = [index for index in indices if _size(index, sizes) != 1]
-    extents = [_known(sizes[index]) for index in varied]
+    extents = [simplest(sizes[index]) for index in varied]
     if not varied or not all(
         form.flat(outer, inner, size) for outer, inner, size in zip(varied, varied[1:], extents[1:])
     ):
@@ -85,12 +85,6 @@ def _dim(form: Form[int], indices: Sequence[int], sizes: Mapping[int, Size]) -> 
     for index, extent in zip(varied, extents):
         place, size = expr(place * extent + ir.AffineExpr.get_dim(index)), product(size, extent)
     return Dim(place, size, form.steps.get(varied[-1], 0))
-
-
-def _known(size: Size) -> Step:
-    """`size`, as a number where it is one."""
-    number = constant(expr(size))
-    return expr(size) if number is None else number
 
 
 def _quotient(e: ir.AffineExpr, step: Step, batch: Collection[int], sizes: Mapping[int, Size]) -> Dim | None:
@@ -114,7 +108,7 @@ def _refusal(start: int, batch: Sequence[Dim], rows: Dim, summed: Dim, width: in
     dims = (*batch, rows, summed)
     if any(terms_of(number) is None for dim in dims for number in (dim.size, dim.stride)):
         return "its sizes or strides are quotients"
-    strides = [_times(width, dim.stride) for dim in (*batch, other)]
+    strides = [product(width, dim.stride) for dim in (*batch, other)]
     if start < 0 or width * start % ALIGNMENT:
         return f"it begins at no multiple of {ALIGNMENT} bytes"
     if not all(map(_is_aligned, strides)):
@@ -122,10 +116,6 @@ def _refusal(start: int, batch: Sequence[Dim], rows: Dim, summed: Dim, width: in
     if len(dims) > MOST_DIMS or max((dim.size for dim in dims if isinstance(dim.size, int)), default=0) > MOST_SIZE:
         return f"it has more than {MOST_DIMS} dims, or one of more than {MOST_SIZE} elements"
     return None
-
-
-def _times(width: int, stride: Step) -> Step:
-    return product(width, stride) if isinstance(stride, int) else product(stride, width)
 
 
 def _is_aligned(stride: Step) -> bool:
